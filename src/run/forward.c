@@ -1,0 +1,192 @@
+#include "run/forward.h"
+
+#include "base/arith.h"
+
+#include <string.h>
+
+/* ---- scratch ---- */
+
+struct widths { /* widest rows of each kind over the layers */
+    uint32_t q, kv, inner;
+    struct op_limits op;
+};
+
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static struct widths plan_widths(const struct plan *p, uint32_t max_rows)
+{
+    struct widths w = {.op = {.max_rows = max_rows, .max_in = p->dim}};
+    for (uint32_t i = 0; i < p->n_layer; i++) {
+        const struct layer_rule *l = &p->layer[i];
+        w.q = max_u32(w.q, l->attn.n_head * l->attn.head_dim);
+        w.kv = max_u32(w.kv, l->attn.n_kv_head * l->attn.head_dim);
+        w.inner = max_u32(w.inner, l->ffn.inner);
+        w.op.max_head = max_u32(w.op.max_head, l->attn.n_head);
+        w.op.max_head_dim = max_u32(w.op.max_head_dim, l->attn.head_dim);
+    }
+    w.op.max_in = max_u32(w.op.max_in, max_u32(w.q, w.inner));
+    return w;
+}
+
+/* Cut all scratch rows from f->arena, or, when f is NULL, only sum them. */
+static glim_status lay_out(struct forward *f, const struct plan *p, uint32_t max_rows, size_t *total,
+                           struct glim_err *e)
+{
+    struct widths w = plan_widths(p, max_rows);
+    struct forward sum = {0};
+    struct forward *t = f ? f : &sum;
+    struct {
+        struct rows *r;
+        uint32_t n, dim;
+    } want[10 + PLAN_ROPES] = {
+        {&t->h, max_rows, p->dim},          {&t->x, max_rows, p->dim},       {&t->y, max_rows, p->dim},
+        {&t->last, max_rows, p->dim},       {&t->blocks.q, max_rows, w.q},   {&t->blocks.k, max_rows, w.kv},
+        {&t->blocks.v, max_rows, w.kv},     {&t->blocks.att, max_rows, w.q}, {&t->blocks.gate, max_rows, w.inner},
+        {&t->blocks.up, max_rows, w.inner},
+    };
+    for (uint32_t i = 0; i < p->n_rope; i++) {
+        want[10 + i].r = &t->rope[i];
+        want[10 + i].n = max_rows;
+        want[10 + i].dim = 2 * p->rope[i].n_freq;
+    }
+    *total = 0;
+    for (uint32_t i = 0; i < 10 + p->n_rope; i++) {
+        size_t stride = ((size_t)want[i].dim + 15) & ~(size_t)15, bytes;
+        if (!mul_size(stride * sizeof(float), want[i].n, &bytes) || !add_size(*total, bytes, total))
+            return err_set(e, GLIM_REFUSED, "plan: scratch: have a size beyond 64 bits, need a smaller prefill chunk");
+        *want[i].r = (struct rows){.n = want[i].n, .dim = want[i].dim, .stride = stride};
+        if (f && !(want[i].r->p = arena_take(&f->arena, bytes)))
+            return err_set(e, GLIM_FAILED, "plan: scratch: have %zu bytes, need more (plan and layout disagree)",
+                           f->arena.size);
+    }
+    return GLIM_OK;
+}
+
+glim_status forward_plan(const struct plan *p, const struct backend *be, int n_thread, uint32_t max_rows,
+                         struct mem_plan *mp, struct glim_err *e)
+{
+    size_t rows;
+    struct widths w = plan_widths(p, max_rows);
+    TRY(lay_out(NULL, p, max_rows, &rows, e));
+    TRY(mem_plan_add(mp, MEM_SCRATCH, rows, e, "activations, %u rows", max_rows));
+    return mem_plan_add(mp, MEM_SCRATCH, be->scratch_bytes(&w.op, n_thread), e, "%s kernels, %d threads", be->name,
+                        n_thread);
+}
+
+glim_status forward_create(struct forward *f, const struct plan *p, const struct backend *be, struct crew *crew,
+                           uint32_t max_rows, struct glim_err *e)
+{
+    *f = (struct forward){.plan = p, .max_rows = max_rows};
+    struct widths w = plan_widths(p, max_rows);
+    size_t total;
+    glim_status st;
+    TRY_OUT(lay_out(NULL, p, max_rows, &total, e));
+    TRY_OUT(arena_init(&f->arena, total, "activations", e));
+    TRY_OUT(lay_out(f, p, max_rows, &total, e));
+    f->op.be = be;
+    f->op.crew = crew;
+    TRY_OUT(be->open(&f->op, &w.op, crew, e));
+    f->op_open = true;
+out:
+    if (st != GLIM_OK)
+        forward_fini(f);
+    return st;
+}
+
+void forward_fini(struct forward *f)
+{
+    if (f->op_open)
+        f->op.be->close(&f->op);
+    arena_fini(&f->arena);
+    memset(f, 0, sizeof *f);
+}
+
+/* ---- the walk ---- */
+
+/* h += post(branch(norm(h))): the branch writes y, or adds to h at once when nothing stands between. */
+static void run_mixer(struct forward *f, const struct forward_job *j, uint32_t i, struct rows h, struct rows x,
+                      struct rows y)
+{
+    const struct layer_rule *l = &f->plan->layer[i];
+    const struct layer_weights *w = &f->plan->weights[i];
+    const struct backend *be = f->op.be;
+    int rope = l->attn.rope;
+    struct attn_io io = {.batch = j->batch, .kv = j->kv->layer[i], .map = kv_map(j->kv, l->attn.kv_group)};
+    if (rope >= 0) {
+        io.rope = rows_cut(f->rope[rope], h.n, 2 * f->plan->rope[rope].n_freq);
+        io.interleaved = f->plan->rope[rope].interleaved;
+    }
+    be->rmsnorm(&f->op, x, h, w->mix_norm, l->norm_eps);
+    block_attention(&f->op, &l->attn, &w->attn, &f->blocks, &io, l->sandwich ? y : h, x, !l->sandwich);
+    if (l->sandwich) {
+        be->rmsnorm(&f->op, y, y, w->mix_post_norm, l->norm_eps);
+        be->add(&f->op, h, y);
+    }
+}
+
+static void run_ffn(struct forward *f, uint32_t i, struct rows h, struct rows x, struct rows y)
+{
+    const struct layer_rule *l = &f->plan->layer[i];
+    const struct layer_weights *w = &f->plan->weights[i];
+    const struct backend *be = f->op.be;
+    be->rmsnorm(&f->op, x, h, w->ffn_norm, l->norm_eps);
+    block_ffn(&f->op, &l->ffn, &w->ffn, &f->blocks, l->sandwich ? y : h, x, !l->sandwich);
+    if (l->sandwich) {
+        be->rmsnorm(&f->op, y, y, w->ffn_post_norm, l->norm_eps);
+        be->add(&f->op, h, y);
+    }
+}
+
+static void trace_layer(const struct forward_job *j, uint32_t i, struct rows h)
+{
+    for (uint32_t r = 0; r < h.n; r++)
+        memcpy(j->trace + i * j->trace_stride + (size_t)r * h.dim, h.p + r * h.stride, h.dim * sizeof(float));
+}
+
+static void run_head(struct forward *f, const struct forward_job *j, struct rows h)
+{
+    const struct plan *p = f->plan;
+    const struct backend *be = f->op.be;
+    struct rows last = rows_cut(f->last, j->n_logit, p->dim);
+    struct rows logits = {.p = j->logits, .n = j->n_logit, .dim = p->n_vocab, .stride = p->n_vocab};
+    if (j->logit_row) {
+        be->gather(&f->op, last, h, j->logit_row);
+        be->rmsnorm(&f->op, last, last, p->final_norm, p->final_eps);
+    } else {
+        be->rmsnorm(&f->op, last, rows_cut(h, j->n_logit, p->dim), p->final_norm, p->final_eps);
+    }
+    struct linear_job head = {.y = logits, .w = &p->head};
+    be->linear(&f->op, &head, 1, last);
+    if (p->logit_softcap > 0.0f)
+        be->softcap(&f->op, logits, p->logit_softcap);
+}
+
+glim_status forward_run(struct forward *f, const struct forward_job *j, struct glim_err *e)
+{
+    const struct plan *p = f->plan;
+    const struct batch *b = j->batch;
+    for (uint32_t r = 0; r < b->n_row; r++)
+        if (b->token[r] < 0 || (uint32_t)b->token[r] >= p->n_vocab)
+            return err_set(e, GLIM_REFUSED, "forward: token at row %u: have id %d, need 0..%u", r, b->token[r],
+                           p->n_vocab - 1);
+
+    struct rows h = rows_cut(f->h, b->n_row, p->dim);
+    struct rows x = rows_cut(f->x, b->n_row, p->dim);
+    struct rows y = rows_cut(f->y, b->n_row, p->dim);
+    f->op.be->embed(&f->op, h, &p->embed, b->token, p->embed_scale);
+    for (uint32_t i = 0; i < p->n_rope; i++)
+        f->op.be->rope_table(&f->op, rows_cut(f->rope[i], b->n_row, 2 * p->rope[i].n_freq), b->pos, p->rope[i].inv_freq,
+                             p->rope[i].mscale);
+    for (uint32_t i = 0; i < p->n_layer; i++) {
+        run_mixer(f, j, i, h, x, y);
+        run_ffn(f, i, h, x, y);
+        if (j->trace)
+            trace_layer(j, i, h);
+    }
+    if (j->n_logit)
+        run_head(f, j, h);
+    return f->op.be->sync(&f->op, e);
+}
