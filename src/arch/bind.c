@@ -59,7 +59,7 @@ glim_status bind_matrix(struct binder *b, struct weight *w, uint32_t n_out, uint
     }
     if (!mem_grow((void **)&b->matrix, &b->cap_matrix, b->n_matrix, sizeof *b->matrix))
         return err_nomem(e, "binder", sizeof *b->matrix);
-    *w = (struct weight){.fmt = t->fmt, .n_out = n_out, .n_in = n_in, .act = t->fmt->group ? ACT_Q8 : ACT_F32};
+    *w = (struct weight){.fmt = t->fmt, .n_out = n_out, .n_in = n_in, .act = ACT_F32};
     b->matrix[b->n_matrix++] = (struct bind_matrix){.t = t, .w = w};
     return GLIM_OK;
 }

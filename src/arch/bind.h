@@ -10,7 +10,7 @@
 
 struct bind_matrix {
     const struct tensor *t;
-    struct weight *w; /* shape and format are set; data and bytes are not */
+    struct weight *w; /* shape and format are set; activations, data and bytes are not */
 };
 
 struct bind_vector {

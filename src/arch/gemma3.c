@@ -88,7 +88,7 @@ static glim_status gemma3_plan(struct config *c, struct plan *p, struct glim_err
     int rope[2];
     TRY(gemma3_ropes(c, &d, p, rope, e));
     for (uint32_t i = 0; i < p->n_layer; i++) {
-        bool slides;
+        bool slides = false;
         TRY(gemma3_slides(c, i, &d, &slides, e));
         l.attn.window = slides ? window : 0;
         l.attn.rope = rope[slides];

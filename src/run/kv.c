@@ -35,7 +35,7 @@ glim_status kv_plan(const struct plan *p, const struct backend *be, const struct
         size_t total = 0;
         uint32_t n_layer = 0;
         for (uint32_t i = 0; i < p->n_layer; i++) {
-            size_t page, pool;
+            size_t page = 0, pool = 0;
             if (p->layer[i].attn.kv_group != (int)g)
                 continue;
             TRY(pool_bytes(p, be, s, i, &page, &pool, e));
@@ -80,7 +80,7 @@ glim_status kv_create(struct kv *kv, const struct plan *p, const struct backend 
         st = err_nomem(e, "KV cache", p->n_layer * sizeof *kv->layer);
         goto out;
     }
-    size_t total = 0, page, pool;
+    size_t total = 0, page = 0, pool = 0;
     for (uint32_t i = 0; i < p->n_layer; i++) {
         TRY_OUT(pool_bytes(p, be, s, i, &page, &pool, e));
         if (!add_size(total, 2 * pool, &total)) {

@@ -199,14 +199,16 @@ static glim_status load_weights(struct glim_model *m, const struct binder *b, st
     return GLIM_OK;
 }
 
-/* The head may share the embedding's data; its activations are a matter of their own. */
-static void set_head(struct glim_model *m)
+/* 16-bit activations unless the lever says otherwise; then the tied head becomes a second view of the embedding. */
+static void set_activations(struct plan *p, const struct binder *b, enum lever_act act)
 {
-    struct plan *p = &m->plan;
+    for (size_t i = 0; i < b->n_matrix; i++) {
+        struct weight *w = b->matrix[i].w;
+        if (w->fmt->group)
+            w->act = act == LEVER_ACT_Q8 ? ACT_Q8 : ACT_Q16;
+    }
     if (p->tied)
         p->head = p->embed;
-    if (p->head.fmt->group)
-        p->head.act = m->lv.head_act == LEVER_ACT_Q8 ? ACT_Q8 : ACT_Q16;
 }
 
 /* ---- open ---- */
@@ -251,7 +253,7 @@ static glim_status open_parts(struct glim_model *m, const struct checkpoint *ck,
     glim_status st = load_weights(m, b, crew, progress, user, e);
     crew_free(crew);
     TRY(st);
-    set_head(m);
+    set_activations(&m->plan, b, (enum lever_act)m->lv.act);
     return GLIM_OK;
 }
 

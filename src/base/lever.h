@@ -1,0 +1,56 @@
+/* Levers: every option of the engine, one row each in lever_table.def (DESIGN: docs/ARCHITECTURE.md, "levers").
+ *
+ * A row gives the canonical environment name GLIM_…, the config key and flag of the same stem, type and bounds,
+ * default, aliases with their own parse rule, scope, whether it can change output bits, whether its feature is built,
+ * and one sentence. The typed values live in struct levers: one field a built row, in the order of the table (checked
+ * by the compiler). Precedence: flag (lever_put), then environment, then glim.toml, then default. This module holds the
+ * program's only getenv. */
+#ifndef GLIM_BASE_LEVER_H
+#define GLIM_BASE_LEVER_H
+
+#include "base/log.h"
+#include "base/str.h"
+
+enum lever_kv { LEVER_KV_AUTO, LEVER_KV_F32, LEVER_KV_F16, LEVER_KV_BF16 };
+enum lever_isa { LEVER_ISA_AUTO, LEVER_ISA_GENERIC, LEVER_ISA_AVX2, LEVER_ISA_AVX512 };
+enum lever_backend { LEVER_BACKEND_AUTO, LEVER_BACKEND_CPU, LEVER_BACKEND_REF, LEVER_BACKEND_CUDA };
+enum lever_act { LEVER_ACT_Q16, LEVER_ACT_Q8 };
+
+/* The values of the built rows. (Strings belong to the struct; NULL = unset.) */
+struct levers {
+    const char *home;      /* GLIM_HOME: models, caches; default ~/.glim */
+    int64_t threads;       /* GLIM_THREADS: 0 = one a physical core */
+    int64_t ctx;           /* GLIM_CTX: positions a session holds; 0 = min(the model's own, 4096) */
+    int64_t prefill_chunk; /* GLIM_PREFILL_CHUNK: rows a forward takes at most; 512; 1..4096 */
+    int backend;           /* GLIM_BACKEND: enum lever_backend */
+    int cpu_isa;           /* GLIM_CPU_ISA: enum lever_isa */
+    int kv_type;           /* GLIM_KV_TYPE: auto = f32 for unquantised weights, else f16; changes bits */
+    int act;               /* GLIM_ACT: activations of quantised products, enum lever_act; changes bits */
+    bool kv_poison;        /* GLIM_KV_POISON: fresh KV pages are filled with NaN (alias METRALE_KV_POISON) */
+    int64_t mem_limit;     /* GLIM_MEM_LIMIT: bytes the plan may take; 0 = what the machine has free */
+    int log_level;         /* GLIM_LOG_LEVEL: error|warn|info|debug */
+    int log_format;        /* GLIM_LOG_FORMAT: text|json */
+};
+
+struct lever_set; /* values plus where each came from */
+/* Defaults + environment + glim.toml of the working folder, else of the home folder. GLIM_REFUSED: an unknown name that
+ * begins with GLIM_, MUSER_ or METRALE_, an unknown key, a value outside its bounds, two names of one lever that
+ * disagree, a lever that is not built set to other than its default. GLIM_FAILED: a file that cannot be read or is no
+ * TOML. */
+glim_status lever_load(struct lever_set **out, struct glim_err *e);
+/* Defaults alone (tests, and glim_config copies): environment and files are not read. */
+glim_status lever_defaults(struct lever_set **out, struct glim_err *e);
+/* name: config key, flag stem, canonical name or alias. Wins over file and environment. GLIM_USAGE when there is no
+ * such name, GLIM_REFUSED when the value is; the set is then as it was. */
+glim_status lever_put(struct lever_set *s, const char *name, const char *value, struct glim_err *e);
+const struct levers *lever_values(const struct lever_set *s);
+void lever_free(struct lever_set *s);
+
+/* The whole table as text for people, JSON, or Markdown (docs/LEVERS.md). s may be NULL (defaults). */
+enum lever_style { LEVER_TEXT, LEVER_JSON, LEVER_MARKDOWN };
+glim_status lever_print(const struct lever_set *s, enum lever_style style, struct str *out, struct glim_err *e);
+
+/* Plain environment reads that are not levers, by a closed list (HOME, NO_COLOR, TERM, COLUMNS); NULL otherwise. */
+const char *lever_system_env(const char *name);
+
+#endif

@@ -1,0 +1,3 @@
+#include "cpu/lanes_generic.h"
+
+#include "cpu/kv_body.h"

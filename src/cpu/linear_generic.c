@@ -1,0 +1,100 @@
+/* Products in plain C: any machine, any layout, through pack_unpack. */
+#include "cpu/linear_encode.h"
+
+/* acc[r][lane] += the products of one group (quads [q, q + n)) with each row of the tile. */
+static void group_dot(const struct linear_args *a, const struct pack_run *w, unsigned h, unsigned q, unsigned n, size_t run,
+                      const uint32_t *sum, float acc[TILE_MAX][PANEL])
+{
+    bool has_min = pack_has_min(a->layout);
+    for (uint32_t r = 0; r < a->rows; r++) {
+        size_t at = (run * a->rows + r) * RUN;
+        int32_t isum[PANEL] = {0};
+        for (unsigned j = q; j < q + n; j++) {
+            const int8_t *hi = a->hi + at + 4 * j, *lo = a->lo ? a->lo + at + 4 * j : NULL;
+            int32_t x[4];
+            for (int i = 0; i < 4; i++)
+                x[i] = lo ? 256 * hi[i] + lo[i] : hi[i];
+            for (int lane = 0; lane < PANEL; lane++)
+                isum[lane] += w->u[j][lane][0] * x[0] + w->u[j][lane][1] * x[1] + w->u[j][lane][2] * x[2] +
+                              w->u[j][lane][3] * x[3];
+        }
+        float d = a->d[run * a->rows + r], s;
+        int32_t correction = (int32_t)sum[r];
+        memcpy(&s, &sum[r], 4);
+        for (int lane = 0; lane < PANEL; lane++) {
+            if (has_min)
+                acc[r][lane] = fmaf(w->b[h][lane], s, fmaf(w->a[h][lane] * d, (float)isum[lane], acc[r][lane]));
+            else
+                acc[r][lane] = fmaf(w->a[h][lane] * d, (float)(isum[lane] + correction), acc[r][lane]);
+        }
+    }
+}
+
+static void finish(const struct linear_args *a, uint32_t panel, float acc[TILE_MAX][PANEL])
+{
+    uint32_t first = panel * PANEL, n = a->n_out - first < PANEL ? a->n_out - first : PANEL;
+    for (uint32_t r = 0; r < a->rows; r++) {
+        float *y = a->y + r * a->y_stride + first;
+        for (uint32_t lane = 0; lane < n; lane++) {
+            float v = acc[r][lane];
+            if (a->bias)
+                v += a->bias[first + lane];
+            y[lane] = a->add ? y[lane] + v : v;
+        }
+    }
+}
+
+static void product_quant(const struct linear_args *a)
+{
+    const struct pack_layout *l = a->layout;
+    unsigned n_run = l->block / RUN, n_group = RUN / l->group, quads = l->group / 4U;
+    struct pack_run w;
+    for (uint32_t p = 0; p < a->n_panel; p++) {
+        const uint8_t *record = a->panel + p * a->panel_bytes, *vecs = record + a->q_offset;
+        const uint32_t *sum = a->sum;
+        float acc[TILE_MAX][PANEL] = {{0}};
+        for (size_t run = 0; run < a->n_in / RUN; run++) {
+            pack_unpack(l, record, vecs, (unsigned)run % n_run, 0, PANEL, &w);
+            for (unsigned h = 0; h < n_group; h++, sum += a->rows)
+                group_dot(a, &w, h, h * quads, quads, run, sum, acc);
+            if (run % n_run == n_run - 1) {
+                record += l->scale_bytes;
+                vecs += l->q_bytes;
+            }
+        }
+        finish(a, p, acc);
+    }
+}
+
+static void product_plain(const struct linear_args *a)
+{
+    size_t size = a->layout->file_bytes;
+    for (uint32_t p = 0; p < a->n_panel; p++) {
+        const uint8_t *panel = a->panel + p * a->panel_bytes;
+        float acc[TILE_MAX][PANEL] = {{0}}, w[PANEL];
+        for (size_t k = 0; k < a->n_in; k++, panel += PANEL * size) {
+            uint16_t half[PANEL];
+            memcpy(size == 4 ? (void *)w : (void *)half, panel, PANEL * size);
+            for (int i = 0; i < PANEL && size == 2; i++)
+                w[i] = a->layout->type == QT_F16 ? f16_to_f32(half[i]) : bf16_to_f32(half[i]);
+            for (uint32_t r = 0; r < a->rows; r++)
+                for (int i = 0; i < PANEL; i++)
+                    acc[r][i] = fmaf(a->x[k * a->rows + r], w[i], acc[r][i]);
+        }
+        finish(a, p, acc);
+    }
+}
+
+#define PLAIN(id) [PACK_##id] = {{product_plain, product_plain, product_plain, product_plain}, {NULL}}
+#define QUANT(id)                                                                                                      \
+    [PACK_##id] = {{product_quant, product_quant, product_quant, product_quant},                                       \
+                   {product_quant, product_quant, product_quant, product_quant}}
+
+const struct linear_kernels linear_generic = {
+    .encode = encode_row,
+    .product = {PLAIN(F32), PLAIN(F16), PLAIN(BF16), QUANT(Q4_0), QUANT(Q4_1), QUANT(Q5_0), QUANT(Q5_1), QUANT(Q8_0),
+                QUANT(Q2_K), QUANT(Q3_K), QUANT(Q4_K), QUANT(Q5_K), QUANT(Q6_K), QUANT(IQ4_NL), QUANT(IQ4_XS),
+                QUANT(MXFP4), QUANT(NVFP4)},
+    .kernel_plain = "generic panel16 f32",
+    .kernel_quant = "generic panel16 int8",
+};
