@@ -2,14 +2,15 @@
  *
  *   glim_config   the levers: defaults, then glim.toml, then the environment, then what the program sets
  *   glim_model    weights, tokenizer and plan of one checkpoint; immutable and shareable between threads once open
- *   glim_session  the working state of one sequence; its only input is the whole token prefix, and it finds by itself what
- *                 of its cache can be kept: callers never manage positions
+ *   glim_session  the working state of one sequence; its only input is the whole token prefix, and it finds by itself
+ * what of its cache can be kept: callers never manage positions
  *
- * Errors: functions that can fail return a glim_status and write one sentence into *err (which may be NULL). Nothing here
- * aborts, exits or prints. Strings are UTF-8. A session is used by one thread at a time.
+ * Errors: functions that can fail return a glim_status and write one sentence into *err (which may be NULL). Nothing
+ * here aborts, exits or prints. Strings are UTF-8. A session is used by one thread at a time.
  *
- * Determinism: with the same model file, levers that do not say "changes bits" and the same token prefix, logits and sampled
- * tokens are the same bytes whatever the number of threads, the prefill chunk, the batch or the cache's content. */
+ * Determinism: with the same model file, levers that do not say "changes bits" and the same token prefix, logits and
+ * sampled tokens are the same bytes whatever the number of threads, the prefill chunk, the batch or the cache's
+ * content. */
 #ifndef GLIM_H
 #define GLIM_H
 
@@ -37,39 +38,43 @@ struct glim_err {
 
 const char *glim_version(void);
 
-/* ---- configuration ------------------------------------------------------------------------------------------------- */
+/* ---- configuration -------------------------------------------------------------------------------------------------
+ */
 
 struct glim_config;
 
-/* Read glim.toml (working folder, else $GLIM_HOME) and the environment. Refused: an unknown GLIM_, MUSER_ or METRALE_ name,
- * an unknown key, a value outside its row's bounds, two spellings of one lever that disagree. */
+/* Read glim.toml (working folder, else $GLIM_HOME) and the environment. Refused: an unknown GLIM_, MUSER_ or METRALE_
+ * name, an unknown key, a value outside its row's bounds, two spellings of one lever that disagree. */
 glim_status glim_config_create(struct glim_config **out, struct glim_err *err);
 /* Set one lever by its key or canonical name ("threads", "GLIM_THREADS"); wins over file and environment. */
 glim_status glim_config_set(struct glim_config *c, const char *name, const char *value, struct glim_err *err);
 void glim_config_free(struct glim_config *c);
 
-/* ---- model --------------------------------------------------------------------------------------------------------- */
+/* ---- model ---------------------------------------------------------------------------------------------------------
+ */
 
 struct glim_model;
 
 struct glim_model_info {
-    const char *name;       /* as the checkpoint calls itself, else its file name */
-    const char *arch;       /* row of the architecture table: "llama", "qwen3", … */
-    const char *format;     /* "gguf" or "hf" */
-    const char *backend;    /* "cpu-avx512", … */
-    uint32_t n_vocab;       /* rows of the logits */
+    const char *name;    /* as the checkpoint calls itself, else its file name */
+    const char *arch;    /* row of the architecture table: "llama", "qwen3", … */
+    const char *format;  /* "gguf" or "hf" */
+    const char *backend; /* "cpu-avx512", … */
+    uint32_t n_vocab;    /* rows of the logits */
     uint32_t n_layer;
-    uint32_t dim;           /* width of the residual stream */
-    uint32_t n_ctx_train;   /* context length the checkpoint declares */
+    uint32_t dim;         /* width of the residual stream */
+    uint32_t n_ctx_train; /* context length the checkpoint declares */
     uint64_t n_param;
-    uint64_t weight_bytes;  /* as laid out in memory */
-    int32_t bos, eos;       /* -1 when there is none */
+    uint64_t weight_bytes; /* as laid out in memory */
+    int32_t bos, eos;      /* -1 when there is none */
 };
 
-/* done of total bytes of weights are in place; called from glim_model_open's thread. */
-typedef void glim_progress(void *user, uint64_t done, uint64_t total);
+/* done of total (bytes of weights, tokens of a prompt) are in place; called from the caller's thread. Return false to
+ * cancel. */
+typedef bool glim_progress(void *user, uint64_t done, uint64_t total);
 
-/* path: a .gguf file (the first of a split set) or a Hugging Face checkpoint folder. progress may be NULL. */
+/* path: a .gguf file (the first of a split set) or a Hugging Face checkpoint folder. progress may be NULL; a cancelled
+ * open fails. */
 glim_status glim_model_open(struct glim_model **out, const char *path, const struct glim_config *c,
                             glim_progress *progress, void *user, struct glim_err *err);
 void glim_model_close(struct glim_model *m);
@@ -77,7 +82,8 @@ const struct glim_model_info *glim_model_info(const struct glim_model *m);
 /* True when generation ends at this token (end of text, end of turn). */
 bool glim_token_is_end(const struct glim_model *m, int32_t token);
 
-/* ---- text and tokens ----------------------------------------------------------------------------------------------- */
+/* ---- text and tokens -----------------------------------------------------------------------------------------------
+ */
 
 enum {
     GLIM_TOK_BOS = 1,     /* begin with the BOS token where the model wants one */
@@ -88,11 +94,12 @@ enum {
 glim_status glim_tokenize(const struct glim_model *m, const char *text, size_t n, int flags, int32_t **tokens,
                           size_t *n_token, struct glim_err *err);
 /* *text gets n bytes and a terminating NUL; freed with glim_free. special: also print special tokens' text. */
-glim_status glim_detokenize(const struct glim_model *m, const int32_t *tokens, size_t n_token, bool special, char **text,
-                            size_t *n, struct glim_err *err);
+glim_status glim_detokenize(const struct glim_model *m, const int32_t *tokens, size_t n_token, bool special,
+                            char **text, size_t *n, struct glim_err *err);
 void glim_free(void *p);
 
-/* ---- sessions ------------------------------------------------------------------------------------------------------ */
+/* ---- sessions ------------------------------------------------------------------------------------------------------
+ */
 
 struct glim_session;
 
@@ -101,8 +108,9 @@ glim_status glim_session_create(struct glim_session **out, const struct glim_mod
                                 struct glim_err *err);
 void glim_session_free(struct glim_session *s);
 
-/* Bring the session to exactly this prefix and return the logits after its last token: f32 [n_vocab], valid until the next
- * call on s. Tokens shared with the previous prefix are not computed again. n_token >= 1. Refused when longer than n_ctx. */
+/* Bring the session to exactly this prefix and return the logits after its last token: f32 [n_vocab], valid until the
+ * next call on s. Tokens shared with the previous prefix are not computed again. n_token >= 1. Refused when longer than
+ * n_ctx. */
 glim_status glim_session_eval(struct glim_session *s, const int32_t *tokens, size_t n_token, const float **logits,
                               struct glim_err *err);
 /* Logits after each of the n_token tokens, computed from nothing: out is f32 [n_token, n_vocab]. */
@@ -111,7 +119,8 @@ glim_status glim_session_eval_all(struct glim_session *s, const int32_t *tokens,
 /* Tokens of the last eval's prefix that were taken from the cache. */
 size_t glim_session_reused(const struct glim_session *s);
 
-/* ---- sampling and generation --------------------------------------------------------------------------------------- */
+/* ---- sampling and generation ---------------------------------------------------------------------------------------
+ */
 
 struct glim_bias {
     int32_t token;
@@ -134,7 +143,8 @@ struct glim_sampling {
 };
 struct glim_sampling glim_sampling_default(void);
 
-/* Draw the token that follows prefix[0, n_prefix). Noise is a function of (seed, n_prefix, token id) and of nothing else. */
+/* Draw the token that follows prefix[0, n_prefix). Noise is a function of (seed, n_prefix, token id) and of nothing
+ * else. */
 glim_status glim_sample(const float *logits, uint32_t n_vocab, const int32_t *prefix, size_t n_prefix,
                         const struct glim_sampling *s, int32_t *token, struct glim_err *err);
 
@@ -148,8 +158,8 @@ struct glim_request {
     bool ignore_end; /* go on after end-of-text tokens */
 };
 
-/* A piece of text became certain: UTF-8 sequences are whole, and no part of a stop string is ever shown. n may be 0 when a
- * token produced nothing visible yet. Return false to cancel. */
+/* A piece of text became certain: UTF-8 sequences are whole, and no part of a stop string is ever shown. n may be 0
+ * when a token produced nothing visible yet. Return false to cancel. */
 typedef bool glim_on_text(void *user, int32_t token, const char *text, size_t n);
 
 enum glim_finish { GLIM_FINISH_LENGTH, GLIM_FINISH_END, GLIM_FINISH_STOP, GLIM_FINISH_CANCELLED };
@@ -165,7 +175,8 @@ struct glim_result {
 };
 void glim_result_fini(struct glim_result *r);
 
-/* on_text may be NULL. Calls progress(user, done, n_prompt) during a long prefill when progress is not NULL. */
+/* on_text may be NULL. progress(user, done, n_prompt), when not NULL, is called after each chunk of the prompt;
+ * cancelling there ends the generation with GLIM_FINISH_CANCELLED and no token. */
 glim_status glim_generate(struct glim_session *s, const struct glim_request *q, glim_on_text *on_text,
                           glim_progress *progress, void *user, struct glim_result *r, struct glim_err *err);
 

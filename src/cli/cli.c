@@ -87,9 +87,10 @@ struct load {
     struct bar bar;
 };
 
-static void on_load(void *user, uint64_t done, uint64_t total)
+static bool on_load(void *user, uint64_t done, uint64_t total)
 {
     bar_show(&((struct load *)user)->bar, done, total);
+    return !cli_interrupted;
 }
 
 glim_status cli_open(struct cli *c, const char *name)

@@ -169,9 +169,10 @@ static bool on_text(void *user, int32_t token, const char *text, size_t n)
     return !cli_interrupted;
 }
 
-static void on_prefill(void *user, uint64_t done, uint64_t total)
+static bool on_prefill(void *user, uint64_t done, uint64_t total)
 {
     bar_show(&((struct run *)user)->bar, done, total);
+    return !cli_interrupted;
 }
 
 static const char *finish_name(enum glim_finish f)

@@ -1,9 +1,13 @@
-/* attention: cutting a batch into jobs and sharing them out.
+/* attention: cutting a batch into walks and sharing them out.
  *
- * The rows of a span are cut into blocks of positions that share a page, and a block times a KV head is a unit: a
- * member takes one from a queue and walks it alone (attention.h), the longest contexts first. That balances as long as
- * no unit is a large part of the whole. Where one is (decoding a single long sequence), its block is done by the whole
- * crew together, one step of a chunk after another, cut by pages, queries and dims. Neither changes a bit. */
+ * The rows of a span are cut into blocks of positions that share a page. A walk is a block times a run of KV heads, one job
+ * (attention.h) each. Usually a member takes walks from a queue, the longest contexts first, and does each alone. That
+ * balances as long as no walk is a large part of the whole. Where one is (decoding a single long sequence), the crew does
+ * its block together, one step of a chunk after another, cut by pages, queries and dims. Neither changes a bit.
+ *
+ * Decoding is bound by memory. So a walk takes as many KV heads as its query limit allows, and goes through its pages in
+ * small groups, all heads of a group before the next: reads then run along whole pages of the pool. The next piece is
+ * fetched while one is in work, because pages may lie anywhere. */
 #include "cpu/attention.h"
 #include "cpu/cpu_impl.h"
 
@@ -13,11 +17,12 @@
 #include <string.h>
 
 enum {
-    UNIT_QUERIES = 64, /* most queries of a unit; fewer rows a block when many heads share a KV head */
-    UNIT_SCORES = 512, /* pages * queries of a unit's chunk: where queries are many, its K, V and scores stay in the
-                          first two cache levels */
-    STEP_PAGES = 32,   /* pages of a piece of the scores step when the crew does a block together */
-    TOGETHER_TOKENS = 4096, /* tokens of a block's chunk at one row a block, when the crew does it together */
+    WALK_QUERIES = 64,      /* most queries of a member's walk */
+    WALK_SCORES = 512,      /* pages * queries of its chunk: scores, and K and V when queries are many, stay in cache */
+    GROUP_PAGES = 4,        /* pages of a group: what the kernels' tiles take at once */
+    GROUP_QUERIES = 16,     /* jobs with more queries are bound by arithmetic: their group is the chunk */
+    STEP_PAGES = 32,        /* pages of a piece of the scores step when the crew works together */
+    TOGETHER_TOKENS = 4096, /* tokens of a one-row chunk when the crew works together */
     TOGETHER_NS = 20000,    /* blocks below this are not worth three barriers a chunk */
 };
 
@@ -25,14 +30,49 @@ struct block { /* rows [row, row + n_row) of the batch, positions pos … of slo
     uint32_t row, n_row, pos, seq;
 };
 
-/* Scratch of a job; the sizes are in floats. */
-struct job_room {
-    size_t query, dim, score; /* queries, dims of a head, pages * queries */
+struct walk {
+    const struct block *block;
+    uint32_t head; /* the first of job 0 */
+    uint32_t n_job, first_page, end_page, chunk;
+    struct attn_job *job;
+    float *room;
 };
+
+/* One op. */
+struct attn_call {
+    const struct attn_kernels *k;
+    struct rows y, q;
+    const struct kv_layer *kv;
+    const struct batch *b;
+    struct page_map map;
+    const struct attn_params *p;
+    uint32_t share; /* heads that read one KV head */
+    uint32_t part;  /* heads of a job of a member's walk: share, or WALK_QUERIES where that is less */
+    uint32_t n_kv;  /* KV heads of a member's walk; 1 when part < share */
+    uint32_t walks; /* of a block */
+    struct block *block;
+    size_t n_block;
+    unsigned char *alone; /* scratch of the members' walks */
+    size_t alone_bytes;   /* of each */
+    struct walk together;
+    size_t together_scores; /* pages * queries that fit */
+    struct crew_queue queue;
+};
+
+/* ---- scratch ---- */
+
+struct job_room { /* queries; dims of a head; pages * queries of the chunk */
+    size_t query, dim, score;
+};
+
+static size_t round_line(size_t n) /* floats */
+{
+    return (n + 15) & ~(size_t)15;
+}
 
 static size_t job_floats(struct job_room r)
 {
-    return r.query * (2 * r.dim + 1 + KV_PAGE) + r.score * (KV_PAGE + 2);
+    return round_line(r.query * (2 * r.dim + 1 + KV_PAGE) + r.score * (KV_PAGE + 2));
 }
 
 static void job_cut(struct attn_job *j, float *base, struct job_room r)
@@ -46,54 +86,28 @@ static void job_cut(struct attn_job *j, float *base, struct job_room r)
     j->c = base;
 }
 
-/* One op. */
-struct attn_call {
-    const struct attn_kernels *k;
-    struct rows y, q;
-    const struct kv_layer *kv;
-    const struct batch *b;
-    struct page_map map;
-    const struct attn_params *p;
-    uint32_t share; /* heads that read one KV head */
-    uint32_t part;  /* heads of a unit: share, or UNIT_QUERIES when that is less */
-    struct block *block;
-    size_t n_block;
-    float *unit_room; /* unit_floats for each member */
-    size_t unit_floats;
-    struct crew_queue queue;
-    /* a block done together: one job a KV head */
-    struct attn_job *job;
-    float *together_room;
-    size_t together_scores;    /* pages * queries that fit */
-    const struct block *whole; /* the block in work */
-    uint32_t step_dims;
-    bool last; /* this chunk is the last */
-};
-
-/* ---- scratch ---- */
-
 struct attn_layout {
-    size_t unit_floats, together_floats, together_scores; /* floats are rounded up to whole cache lines */
-    size_t block_at, job_at, together_at, unit_at, bytes;
+    size_t alone_jobs, alone_bytes;                   /* a member's walk: its jobs, then their rooms */
+    size_t block_at, job_at, room_at, bytes;          /* after the members' walks: blocks, the walk done together */
+    size_t together_scores;
 };
 
-static size_t round_floats(size_t n)
+/* Rooms of n_job jobs together take at most job_floats of their sum and a line each. */
+static size_t rooms_bytes(struct job_room sum, size_t n_job)
 {
-    return (n + 15) & ~(size_t)15;
+    return (job_floats(sum) + 16 * n_job) * sizeof(float);
 }
 
 static struct attn_layout attn_layout(const struct op_limits *l, int n_thread)
 {
     struct attn_layout a = {0};
-    struct job_room unit = {UNIT_QUERIES, l->max_head_dim, UNIT_SCORES};
-    a.unit_floats = round_floats(job_floats(unit));
+    a.alone_jobs = round_line(WALK_QUERIES * sizeof(struct attn_job));
+    a.alone_bytes =
+        a.alone_jobs + rooms_bytes((struct job_room){WALK_QUERIES, l->max_head_dim, WALK_SCORES}, WALK_QUERIES);
     a.together_scores = (size_t)l->max_head * (TOGETHER_TOKENS / KV_PAGE);
-    struct job_room all = {(size_t)l->max_head * ATTN_MAX_ROWS, l->max_head_dim, a.together_scores};
-    /* cut into one room a KV head, each of whole lines */
-    a.together_floats = round_floats(job_floats(all)) + 16 * (size_t)l->max_head;
-    a.unit_at = 0;
-    a.together_at = a.unit_at + a.unit_floats * (size_t)n_thread * sizeof(float);
-    a.job_at = a.together_at + a.together_floats * sizeof(float);
+    struct job_room sum = {(size_t)l->max_head * ATTN_MAX_ROWS, l->max_head_dim, a.together_scores};
+    a.room_at = a.alone_bytes * (size_t)n_thread;
+    a.job_at = a.room_at + rooms_bytes(sum, l->max_head);
     a.block_at = a.job_at + l->max_head * sizeof(struct attn_job);
     a.bytes = a.block_at + l->max_rows * sizeof(struct block);
     return a;
@@ -104,27 +118,19 @@ size_t attn_scratch_bytes(const struct op_limits *l, int n_thread)
     return attn_layout(l, n_thread).bytes;
 }
 
-/* ---- jobs ---- */
+/* ---- a walk ---- */
 
-/* The page that holds the first position row 0 of the block sees. */
-static uint32_t first_page(const struct attn_call *a, const struct block *b)
+static size_t type_bytes(const struct kv_layer *kv)
 {
-    uint32_t w = a->p->window;
-    return w != 0 && b->pos >= w ? (b->pos - w + 1) / KV_PAGE : 0;
+    return kv->type == KV_F32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-static uint32_t end_page(const struct block *b)
-{
-    return (b->pos + b->n_row - 1) / KV_PAGE + 1;
-}
-
-/* Heads [head, head + n_head) of the block, which read KV head kv_head; j's scratch is cut already. */
+/* Heads [head, head + n_head) of the block, which read KV head kv_head. */
 static void job_start(const struct attn_call *a, struct attn_job *j, const struct block *b, uint32_t kv_head,
                       uint32_t head, uint32_t n_head)
 {
     const struct kv_layer *kv = a->kv;
-    size_t dim = kv->head_dim;
-    size_t at = kv_head * (kv->type == KV_F32 ? sizeof(float) : sizeof(uint16_t)) * dim * KV_PAGE;
+    size_t dim = kv->head_dim, at = kv_head * dim * KV_PAGE * type_bytes(kv);
     j->k = (const unsigned char *)kv->k + at;
     j->v = (const unsigned char *)kv->v + at;
     j->page = a->map.page + b->seq * a->map.stride;
@@ -146,40 +152,144 @@ static void job_start(const struct attn_call *a, struct attn_job *j, const struc
         j->m[i] = -INFINITY;
 }
 
-static float *output(const struct attn_call *a, const struct block *b, uint32_t head)
+/* Page numbers [first, end) hold what the block's rows see. */
+static uint32_t first_page(const struct attn_call *a, const struct block *b)
 {
-    return a->y.p + b->row * a->y.stride + (size_t)head * a->kv->head_dim;
+    uint32_t w = a->p->window;
+    return w != 0 && b->pos >= w ? (b->pos - w + 1) / KV_PAGE : 0;
 }
 
-/* ---- units: one member each ---- */
-
-static void run_unit(const struct attn_call *a, size_t unit, float *room)
+static uint32_t end_page(const struct block *b)
 {
-    uint32_t n_part = (uint32_t)ceil_div(a->share, a->part), per_block = a->kv->n_kv_head * n_part;
-    const struct block *b = &a->block[a->n_block - 1 - unit / per_block]; /* later positions see more */
-    uint32_t i = (uint32_t)(unit % per_block), kv_head = i / n_part, skip = i % n_part * a->part;
-    uint32_t n_head = a->share - skip < a->part ? a->share - skip : a->part, head = kv_head * a->share + skip;
-    uint32_t n_query = b->n_row * n_head, chunk = UNIT_SCORES / n_query;
-    struct attn_job j;
-    job_cut(&j, room, (struct job_room){n_query, a->kv->head_dim, (size_t)chunk * n_query});
-    job_start(a, &j, b, kv_head, head, n_head);
-    for (uint32_t p = first_page(a, b), end = end_page(b); p < end; p += j.n_page) {
-        j.first = p;
-        j.n_page = end - p < chunk ? end - p : chunk;
-        a->k->scores(&j, 0, j.n_page);
-        a->k->softmax(&j, 0, j.n_query);
-        a->k->values(&j, 0, j.head_dim);
+    return (b->pos + b->n_row - 1) / KV_PAGE + 1;
+}
+
+/* n_job jobs of n_head heads each, from `head` on; `scores` is how many pages * queries w->room has place for. */
+static void walk_start(const struct attn_call *a, struct walk *w, const struct block *b, uint32_t head, uint32_t n_head,
+                       size_t scores)
+{
+    uint32_t n_query = b->n_row * n_head;
+    w->block = b;
+    w->head = head;
+    w->first_page = first_page(a, b);
+    w->end_page = end_page(b);
+    w->chunk = (uint32_t)(scores / ((size_t)n_query * w->n_job));
+    struct job_room room = {n_query, a->kv->head_dim, (size_t)w->chunk * n_query};
+    for (uint32_t i = 0; i < w->n_job; i++) {
+        job_cut(&w->job[i], w->room + i * job_floats(room), room);
+        job_start(a, &w->job[i], b, head / a->share + i, head + i * n_head, n_head);
     }
-    a->k->finish(&j, output(a, b, head), a->y.stride, 0, j.head_dim);
 }
 
-static void unit_member(void *arg, int member, int n_member)
+/* Sets the chunk that begins at page p; returns its end. */
+static uint32_t walk_chunk(struct walk *w, uint32_t p)
+{
+    uint32_t n = w->end_page - p < w->chunk ? w->end_page - p : w->chunk;
+    for (uint32_t i = 0; i < w->n_job; i++) {
+        w->job[i].first = p;
+        w->job[i].n_page = n;
+    }
+    return p + n;
+}
+
+static uint32_t group_pages(const struct walk *w)
+{
+    return w->job->n_query > GROUP_QUERIES ? w->job->n_page : GROUP_PAGES;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Part i of n of what the jobs will read of pages [p0, p1): base is where job 0's KV head lies in page 0, run how many bytes
+ * follow it in each page. */
+static void fetch(const struct attn_job *j, const unsigned char *base, uint32_t p0, uint32_t p1, size_t run, size_t i,
+                  size_t n)
+{
+    size_t all = p0 < p1 ? (p1 - p0) * run : 0, from = all * i / n, to = all * (i + 1) / n;
+    while (from < to) {
+        size_t page = from / run, at = from % run, stop = (page + 1) * run < to ? run : to - page * run;
+        const unsigned char *p = base + j->page[j->first + p0 + page] * j->page_bytes;
+        for (; at < stop; at += 64)
+            __builtin_prefetch(p + at, 0, 2);
+        from = page * run + stop;
+    }
+}
+
+/* Pages [p0, p1) of the chunk. */
+static void walk_scores(const struct attn_call *a, const struct walk *w, uint32_t p0, uint32_t p1)
+{
+    uint32_t group = group_pages(w);
+    size_t bytes = (size_t)a->kv->head_dim * KV_PAGE * type_bytes(a->kv);
+    for (uint32_t p = p0, end; p < p1; p = end) {
+        end = min_u32(p + group, p1);
+        for (uint32_t i = 0; i < w->n_job; i++) {
+            if (group == GROUP_PAGES)
+                fetch(w->job, w->job->k, end, min_u32(end + group, p1), bytes * w->n_job, i, w->n_job);
+            a->k->scores(&w->job[i], p, end);
+        }
+    }
+}
+
+/* Queries [q0, q1), counted over all jobs. */
+static void walk_softmax(const struct attn_call *a, const struct walk *w, size_t q0, size_t q1)
+{
+    size_t n = w->job->n_query;
+    for (size_t i = q0 / n; i * n < q1; i++)
+        a->k->softmax(&w->job[i], (uint32_t)(q0 > i * n ? q0 - i * n : 0),
+                      (uint32_t)(q1 < (i + 1) * n ? q1 - i * n : n));
+}
+
+/* Columns [c0, c1): sixteen dims each (the last of a head may be short), counted over all jobs. */
+static void walk_values(const struct attn_call *a, const struct walk *w, size_t c0, size_t c1, bool last)
+{
+    uint32_t dim = a->kv->head_dim, group = group_pages(w), n_page = w->job->n_page;
+    size_t n = ceil_div(dim, 16), row = dim * type_bytes(a->kv);
+    for (uint32_t p = 0, end; p < n_page; p = end) {
+        end = min_u32(p + group, n_page);
+        for (size_t i = c0 / n; i * n < c1; i++) {
+            const struct attn_job *j = &w->job[i];
+            uint32_t d0 = (uint32_t)(c0 > i * n ? c0 - i * n : 0) * 16;
+            uint32_t d1 = min_u32((uint32_t)(c1 < (i + 1) * n ? c1 - i * n : n) * 16, dim);
+            if (group == GROUP_PAGES) {
+                fetch(w->job, w->job->v, end, min_u32(end + group, n_page), KV_PAGE * row * w->n_job, i, w->n_job);
+            }
+            a->k->values(j, d0, d1, p, end);
+            if (last && end == n_page)
+                a->k->finish(j, a->y.p + w->block->row * a->y.stride + (w->head + i * j->n_head) * (size_t)dim,
+                             a->y.stride, d0, d1);
+        }
+    }
+}
+
+/* ---- walks of one member each ---- */
+
+static void walk_alone(const struct attn_call *a, size_t number, unsigned char *scratch, size_t jobs_bytes)
+{
+    const struct block *b = &a->block[a->n_block - 1 - number / a->walks]; /* later positions see more */
+    uint32_t i = (uint32_t)(number % a->walks), n_part = (uint32_t)ceil_div(a->share, a->part);
+    uint32_t head = i / n_part * a->n_kv * a->share + i % n_part * a->part, n_head = a->part;
+    struct walk w = {.job = (struct attn_job *)(void *)scratch, .room = (float *)(void *)(scratch + jobs_bytes)};
+    w.n_job = min_u32(a->n_kv, a->kv->n_kv_head - head / a->share);
+    if (a->part < a->share)
+        n_head = min_u32(a->part, a->share - head % a->share);
+    walk_start(a, &w, b, head, n_head, WALK_SCORES);
+    for (uint32_t p = w.first_page; p < w.end_page;) {
+        p = walk_chunk(&w, p);
+        walk_scores(a, &w, 0, w.job->n_page);
+        walk_softmax(a, &w, 0, (size_t)w.job->n_query * w.n_job);
+        walk_values(a, &w, 0, ceil_div(a->kv->head_dim, 16) * w.n_job, p == w.end_page);
+    }
+}
+
+static void alone_member(void *arg, int member, int n_member)
 {
     (void)n_member;
     struct attn_call *a = arg;
-    size_t n = a->n_block * a->kv->n_kv_head * ceil_div(a->share, a->part), first, last;
-    while (crew_take(&a->queue, n, 1, &first, &last))
-        run_unit(a, first, a->unit_room + (size_t)member * a->unit_floats);
+    size_t first, last, jobs = round_line(WALK_QUERIES * sizeof(struct attn_job));
+    while (crew_take(&a->queue, a->n_block * a->walks, 1, &first, &last))
+        walk_alone(a, first, a->alone + (size_t)member * a->alone_bytes, jobs);
 }
 
 /* ---- one block by the whole crew ---- */
@@ -188,71 +298,41 @@ static void together_scores(void *arg, int member, int n_member)
 {
     (void)member, (void)n_member;
     struct attn_call *a = arg;
-    size_t per_job = ceil_div(a->job->n_page, STEP_PAGES), first, last;
-    while (crew_take(&a->queue, per_job * a->kv->n_kv_head, 1, &first, &last)) {
-        uint32_t p = (uint32_t)(first % per_job) * STEP_PAGES, left = a->job->n_page - p;
-        a->k->scores(&a->job[first / per_job], p, p + (left < STEP_PAGES ? left : STEP_PAGES));
-    }
+    size_t first, last;
+    while (crew_take(&a->queue, a->together.job->n_page, STEP_PAGES, &first, &last))
+        walk_scores(a, &a->together, (uint32_t)first, (uint32_t)last);
 }
 
 static void together_softmax(void *arg, int member, int n_member)
 {
-    (void)member, (void)n_member;
-    struct attn_call *a = arg;
-    uint32_t per_job = a->job->n_query;
+    const struct attn_call *a = arg;
     size_t first, last;
-    while (crew_take(&a->queue, (size_t)per_job * a->kv->n_kv_head, 1, &first, &last)) {
-        uint32_t q = (uint32_t)(first % per_job);
-        a->k->softmax(&a->job[first / per_job], q, q + 1);
-    }
+    cpu_share((size_t)a->together.job->n_query * a->together.n_job, member, n_member, &first, &last);
+    if (first < last)
+        walk_softmax(a, &a->together, first, last);
 }
 
 static void together_values(void *arg, int member, int n_member)
 {
-    (void)member, (void)n_member;
-    struct attn_call *a = arg;
-    uint32_t dim = a->kv->head_dim, step = a->step_dims;
-    size_t per_job = ceil_div(dim, step), first, last;
-    while (crew_take(&a->queue, per_job * a->kv->n_kv_head, 1, &first, &last)) {
-        uint32_t kv_head = (uint32_t)(first / per_job), d0 = (uint32_t)(first % per_job) * step;
-        uint32_t d1 = dim - d0 < step ? dim : d0 + step;
-        const struct attn_job *j = &a->job[kv_head];
-        a->k->values(j, d0, d1);
-        if (a->last)
-            a->k->finish(j, output(a, a->whole, kv_head * a->share), a->y.stride, d0, d1);
-    }
+    const struct attn_call *a = arg;
+    const struct walk *w = &a->together;
+    size_t first, last;
+    cpu_share(ceil_div(a->kv->head_dim, 16) * w->n_job, member, n_member, &first, &last);
+    if (first < last)
+        walk_values(a, w, first, last, w->job->first + w->job->n_page == w->end_page);
 }
 
-static void step(struct op_ctx *c, struct attn_call *a, crew_fn *fn)
+static void walk_together(struct op_ctx *c, struct attn_call *a, const struct block *b)
 {
-    a->queue = (struct crew_queue){0};
-    crew_run(c->crew, fn, a);
-}
-
-static void run_together(struct op_ctx *c, struct attn_call *a, const struct block *b)
-{
-    uint32_t n_kv = a->kv->n_kv_head, n_query = b->n_row * a->share;
-    uint32_t chunk = (uint32_t)(a->together_scores / ((size_t)n_query * n_kv));
-    struct job_room room = {n_query, a->kv->head_dim, (size_t)chunk * n_query};
-    for (uint32_t h = 0; h < n_kv; h++) {
-        job_cut(&a->job[h], a->together_room + h * round_floats(job_floats(room)), room);
-        job_start(a, &a->job[h], b, h, h * a->share, a->share);
-    }
-    /* At least two pieces a member, and pieces as wide as the kernels' tiles where that allows. */
-    a->step_dims = 64;
-    while (a->step_dims > 16 && n_kv * ceil_div(a->kv->head_dim, a->step_dims) < 2 * (size_t)cpu_of(c)->n_thread)
-        a->step_dims /= 2;
-    a->whole = b;
-    for (uint32_t p = first_page(a, b), end = end_page(b), n; p < end; p += n) {
-        n = end - p < chunk ? end - p : chunk;
-        for (uint32_t h = 0; h < n_kv; h++) {
-            a->job[h].first = p;
-            a->job[h].n_page = n;
-        }
-        a->last = p + n == end;
-        step(c, a, together_scores);
-        step(c, a, together_softmax);
-        step(c, a, together_values);
+    struct walk *w = &a->together;
+    w->n_job = a->kv->n_kv_head;
+    walk_start(a, w, b, 0, a->share, a->together_scores);
+    for (uint32_t p = w->first_page; p < w->end_page;) {
+        p = walk_chunk(w, p);
+        a->queue = (struct crew_queue){0};
+        crew_run(c->crew, together_scores, a);
+        crew_run(c->crew, together_softmax, a);
+        crew_run(c->crew, together_values, a);
     }
 }
 
@@ -266,35 +346,36 @@ static double block_ns(const struct attn_call *a, const struct block *b)
     return page * (compute + (double)a->kv->page_bytes * 0.03);
 }
 
-/* Cut the batch into blocks; returns their cost. */
+/* Cut the batch into blocks, and blocks into walks; returns the cost of all. */
 static double cut_blocks(struct attn_call *a)
 {
-    uint32_t most = UNIT_QUERIES / a->part < ATTN_MAX_ROWS ? UNIT_QUERIES / a->part : ATTN_MAX_ROWS;
+    uint32_t most = min_u32(WALK_QUERIES / a->part, ATTN_MAX_ROWS), rows = 1;
     double ns = 0;
     a->n_block = 0;
     for (uint32_t i = 0; i < a->b->n_span; i++) {
         const struct span *s = &a->b->span[i];
         for (uint32_t r = 0, n; r < s->n; r += n) {
-            uint32_t in_page = KV_PAGE - (s->pos + r) % KV_PAGE;
-            n = in_page < most ? in_page : most;
-            n = s->n - r < n ? s->n - r : n;
+            n = min_u32(min_u32(KV_PAGE - (s->pos + r) % KV_PAGE, most), s->n - r);
             a->block[a->n_block] = (struct block){s->row + r, n, s->pos + r, s->seq};
             ns += block_ns(a, &a->block[a->n_block++]);
+            rows = n > rows ? n : rows;
         }
     }
+    a->n_kv = a->part < a->share ? 1 : min_u32(WALK_QUERIES / (rows * a->share), a->kv->n_kv_head);
+    a->walks = (uint32_t)(ceil_div(a->kv->n_kv_head, a->n_kv) * ceil_div(a->share, a->part));
     return ns;
 }
 
-/* Do the blocks whose units would keep one member busy while the others have nothing left, and drop them from the list.
- */
+/* Do the blocks whose walks would keep one member busy while the others have nothing left, and drop them from the list.
+ * Returns the cost of the rest. */
 static double do_large_blocks(struct op_ctx *c, struct attn_call *a, double ns)
 {
-    double all = ns, n_unit = a->kv->n_kv_head * (double)ceil_div(a->share, a->part);
+    double all = ns;
     size_t keep = 0;
     for (size_t i = 0; i < a->n_block; i++) {
         double block = block_ns(a, &a->block[i]);
-        if (block > TOGETHER_NS && block / n_unit * 4 * cpu_of(c)->n_thread > all) {
-            run_together(c, a, &a->block[i]);
+        if (block > TOGETHER_NS && block / a->walks * 4 * cpu_of(c)->n_thread > all) {
+            walk_together(c, a, &a->block[i]);
             ns -= block;
         } else {
             a->block[keep++] = a->block[i];
@@ -312,17 +393,17 @@ void cpu_attention(struct op_ctx *c, struct rows y, struct rows q, const struct 
     unsigned char *base = priv->attn_scratch;
     struct attn_call a = {.k = priv->k->attn, .y = y, .q = q, .kv = kv, .b = b, .map = map, .p = p};
     a.share = p->n_head / kv->n_kv_head;
-    a.part = a.share < UNIT_QUERIES ? a.share : UNIT_QUERIES;
+    a.part = min_u32(a.share, WALK_QUERIES);
     a.block = (struct block *)(void *)(base + lay.block_at);
-    a.job = (struct attn_job *)(void *)(base + lay.job_at);
-    a.unit_room = (float *)(void *)(base + lay.unit_at);
-    a.unit_floats = lay.unit_floats;
-    a.together_room = (float *)(void *)(base + lay.together_at);
+    a.alone = base;
+    a.alone_bytes = lay.alone_bytes;
+    a.together.job = (struct attn_job *)(void *)(base + lay.job_at);
+    a.together.room = (float *)(void *)(base + lay.room_at);
     a.together_scores = lay.together_scores;
     double ns = cut_blocks(&a);
     if (priv->n_thread > 1)
         ns = do_large_blocks(c, &a, ns);
     a.queue = (struct crew_queue){0};
     if (a.n_block != 0)
-        cpu_run(c, unit_member, &a, ns);
+        cpu_run(c, alone_member, &a, ns);
 }

@@ -14,7 +14,7 @@
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-enum { MAX_Q = 6, MAX_V = 4, FETCH_V = 6 };
+enum { MAX_Q = 6, MAX_V = 4 };
 
 LANES_INLINE vf load_as(enum kv_type type, const void *p, size_t i)
 {
@@ -65,20 +65,6 @@ static uint32_t tile_queries(uint32_t n)
             call(1);                                                                                                   \
     } while (0)
 
-static size_t type_bytes(enum kv_type type)
-{
-    return type == KV_F32 ? sizeof(float) : sizeof(uint16_t);
-}
-
-/* Pages lie anywhere in the pool, where the processor's own prefetching does not follow. */
-static void fetch_k(const struct attn_job *j, uint32_t p0, uint32_t p1)
-{
-    size_t bytes = (size_t)j->head_dim * KV_PAGE * type_bytes(j->type);
-    for (uint32_t p = p0; p < p1; p++)
-        for (size_t i = 0; i < bytes; i += 64)
-            __builtin_prefetch(j->k + j->page[j->first + p] * j->page_bytes + i);
-}
-
 /* ---- scores ---- */
 
 /* Queries [q0, q0 + nq), pages [p0, p0 + np) of the chunk. */
@@ -118,11 +104,8 @@ LANES_INLINE void score_pages(const struct attn_job *j, enum kv_type type, const
 {
     uint32_t p = p0;
     if (nq * 4 <= LANES_ACC)
-        for (; p + 4 <= p1; p += 4) {
-            if (q0 == 0)
-                fetch_k(j, p + 4, p1 - p < 8 ? p1 : p + 8);
+        for (; p + 4 <= p1; p += 4)
             score_tile(j, type, nq, 4, q0, p);
-        }
     if (nq * 2 <= LANES_ACC)
         for (; p + 2 <= p1; p += 2)
             score_tile(j, type, nq, 2, q0, p);
@@ -258,8 +241,6 @@ LANES_INLINE void value_tile(const struct attn_job *j, enum kv_type type, const 
     }
     for (uint32_t p = at.p0; p < at.p1; p++) {
         const unsigned char *page = j->v + j->page[j->first + p] * j->page_bytes;
-        uint32_t soon = p + FETCH_V < at.p1 ? p + FETCH_V : at.p1 - 1;
-        const unsigned char *later = j->v + j->page[j->first + soon] * j->page_bytes;
         const float *e = j->s + ((size_t)p * j->n_query + q0) * KV_PAGE, *c = j->c + (size_t)p * j->n_query + q0;
         if (rescales(c, nq)) {
             UNROLL for (int i = 0; i < nq; i++)
@@ -270,8 +251,6 @@ LANES_INLINE void value_tile(const struct attn_job *j, enum kv_type type, const 
         for (size_t t = at.t0; t < at.t1; t++) {
             const float *et = e + t;
             vf row[MAX_V];
-            UNROLL for (int i = 0; i < nv * 16 * (int)type_bytes(type); i += 64)
-                __builtin_prefetch(later + (t * hd + d) * type_bytes(type) + i);
             UNROLL for (int v = 0; v < nv; v++)
             {
                 size_t x = t * hd + d + 16 * (size_t)v;
@@ -352,10 +331,10 @@ static bool all_visible(const struct attn_job *j, uint32_t p)
 
 /* Runs of pages that all queries see whole go together; in the others a hidden token's V must not be touched (it may be
  * NaN), so they go row by row. */
-static void values(const struct attn_job *j, uint32_t d0, uint32_t d1)
+static void values(const struct attn_job *j, uint32_t d0, uint32_t d1, uint32_t p0, uint32_t p1)
 {
-    for (uint32_t p = 0, end; p < j->n_page; p = end) {
-        for (end = p; end < j->n_page && all_visible(j, j->first + end);)
+    for (uint32_t p = p0, end; p < p1; p = end) {
+        for (end = p; end < p1 && all_visible(j, j->first + end);)
             end++;
         if (end > p) {
             value_range(j, 0, j->n_query, d0, d1, (struct value_range){p, end, 0, KV_PAGE});

@@ -3,9 +3,9 @@
  * Three decisions live here, none of which can reach a result, because a lane's chain over n_in is never cut:
  *   tiles     rows are cut into tiles of at most 6 (linear.h), the rows a kernel keeps in registers
  *   few rows  weights are read once and memory is the limit: each member streams one contiguous range of panels
- *   many rows pairs of panels times a stretch of rows are handed out from a queue, so that a pair stays in the first cache
- *             while the activations pass by it
- * Jobs that differ in what they ask of the activations (plain, 8 or 16 bits) go in one pass each. */
+ *   many rows pairs of panels times a stretch of rows are handed out from a queue, so that a pair stays in the first
+ * cache while the activations pass by it Jobs that differ in what they ask of the activations (plain, 8 or 16 bits) go
+ * in one pass each. */
 #include "cpu/cpu_impl.h"
 #include "cpu/linear.h"
 
@@ -15,18 +15,32 @@
 
 enum {
     MAX_JOB = 4,
-    SMALL = 8192,          /* activations every member may as well encode for itself: cheaper than a barrier */
-    SLACK = 1024,          /* alignment of the arrays of a pass */
-    ENCODE_STEP = 64,      /* runs encoded at a time */
+    SMALL = 8192,     /* activations every member may as well encode for itself: cheaper than a barrier */
+    SLACK = 1024,     /* alignment of the arrays of a pass */
+    ENCODE_STEP = 64, /* runs encoded at a time */
     FEW_ROWS = 16,
-    UNIT_OPS = 8 << 20     /* multiplications and additions a queue item is worth: about 10 us */
+    CHUNK_ROWS = 252,  /* at most, of a queue item */
+    UNIT_OPS = 16 << 20 /* multiplications and additions a queue item is worth: about 20 us */
+};
+
+/* Scratch: for each member a small input's encoding, two unpacked pieces and the chains between pieces; then the
+ * encoding all members share. An encoding takes 100 bytes a run of 32 at most (16-bit form, four sums), plain numbers
+ * 128. */
+struct member_scratch {
+    uint8_t encoded[SMALL * 4 + SLACK];
+    uint8_t piece[2][PIECE * PANEL + PIECE / 16 * 128]; /* integers, and the scales of groups of 16 */
+    float acc[CHUNK_ROWS * 2 * PANEL];
 };
 
 size_t linear_scratch_bytes(const struct op_limits *l, int n_thread)
 {
-    /* 16-bit form with four sums: 100 bytes a run of 32 at most; plain numbers: 128. */
-    size_t run = ((size_t)l->max_in + RUN - 1) / RUN, each = (size_t)SMALL * 4 + SLACK;
-    return run * l->max_rows * 128 + SLACK + each * (size_t)n_thread;
+    size_t run = ((size_t)l->max_in + RUN - 1) / RUN;
+    return sizeof(struct member_scratch) * (size_t)n_thread + run * l->max_rows * 128 + SLACK;
+}
+
+static struct member_scratch *member_scratch(const struct op_ctx *c, int member)
+{
+    return (struct member_scratch *)cpu_of(c)->linear_scratch + member;
 }
 
 /* ---- the encoded rows ---- */
@@ -50,6 +64,12 @@ struct pass {
     struct crew_queue encode, product;
     uint32_t chunk_rows; /* of a queue item */
 };
+
+/* Whether this pass takes pairs of panels apart before it multiplies. */
+static bool unpacks(const struct pass *p)
+{
+    return p->k->unpack && p->act != ACT_F32 && p->x.n > 1;
+}
 
 static uint8_t *cut(uint8_t **p, size_t n)
 {
@@ -160,38 +180,92 @@ static void encode_member(void *arg, int member, int n_member)
 
 /* ---- products ---- */
 
-/* Panels [panel, panel + n_panel) of job j for rows [row, row + n_row), tile by tile. Tiles start at row. */
-static void product(const struct pass *p, const struct encoded *e, uint32_t j, uint32_t panel, uint32_t n_panel, uint32_t row,
-                    uint32_t n_row)
+/* A piece of work: n_panel panels of a job for n_row rows; row is the first of a tile. */
+struct stretch {
+    uint32_t job, panel, n_panel, row, n_row;
+};
+
+/* A tile's part of the arguments, from element k on, and the output's. */
+static void point_at_tile(const struct pass *p, const struct encoded *e, struct stretch s, uint32_t row, uint32_t k,
+                          struct linear_args *a)
 {
-    static const uint8_t slot[TILE_MAX + 1] = {0, 0, 1, 0, 2, 0, 3};
-    const struct linear_job *job = &p->job[j];
+    const struct rows *y = &p->job[s.job].y;
+    size_t n_in = p->n_in, rows = a->rows = linear_tile_rows(p->x.n - row);
+    a->y = y->p + row * y->stride + (size_t)s.panel * PANEL;
+    if (p->act == ACT_F32) {
+        a->x = e->x + row * n_in + k * rows;
+        return;
+    }
+    size_t group = p->layout[s.job]->group;
+    a->hi = e->hi + row * n_in + k * rows;
+    a->lo = e->lo ? e->lo + row * n_in + k * rows : NULL;
+    a->d = e->d + row * (n_in / RUN) + k / RUN * rows;
+    a->sum = (const uint32_t *)e->sum[s.job] + row * (n_in / group) + k / group * rows;
+}
+
+/* Packed panels, as many as there are, against each tile. */
+static void product_packed(const struct pass *p, const struct encoded *e, struct stretch s, struct linear_args *a)
+{
+    for (uint32_t row = s.row; row < s.row + s.n_row; row += a->rows) {
+        point_at_tile(p, e, s, row, 0, a);
+        p->k->find(a->layout, p->act == ACT_Q16, a->rows, false)(a);
+    }
+}
+
+/* One or two panels: a piece of them is taken apart, meets each tile, and so on. While the first tile is at work, the
+ * panels after these are on their way from memory. */
+static void product_unpacked(const struct pass *p, const struct encoded *e, struct member_scratch *own,
+                             struct stretch s, struct linear_args *a)
+{
+    const struct pack_layout *l = a->layout;
+    const uint8_t *panel = a->panel;
+    uint32_t n_in = a->n_in, most = PIECE - PIECE % (uint32_t)l->block;
+    uint32_t n_piece = (n_in + most - 1) / most, size = (n_in / l->block + n_piece - 1) / n_piece * l->block;
+    size_t panel_bytes = a->panel_bytes, q_offset = a->q_offset;
+    a->panel = own->piece[0];
+    a->panel_bytes = sizeof own->piece[0];
+    for (uint32_t k = 0; k < n_in; k += size) {
+        a->n_in = n_in - k < size ? n_in - k : size;
+        a->q_offset = linear_unpacked_scales(l, a->n_in);
+        a->first = k == 0;
+        a->last = k + a->n_in == n_in;
+        for (uint32_t i = 0; i < s.n_panel; i++) {
+            const uint8_t *from = panel + i * panel_bytes;
+            p->k->unpack[pack_id(l)](from + (size_t)(k / l->block) * l->scale_bytes,
+                                     from + q_offset + (size_t)(k / l->block) * l->q_bytes, a->n_in, own->piece[i]);
+        }
+        a->soon_bytes = s.n_panel * panel_bytes / n_piece;
+        a->soon = panel + s.n_panel * panel_bytes + k / size * a->soon_bytes;
+        a->acc = own->acc;
+        for (uint32_t row = s.row; row < s.row + s.n_row; row += a->rows) {
+            point_at_tile(p, e, s, row, k, a);
+            p->k->find(l, p->act == ACT_Q16, a->rows, true)(a);
+            a->soon = NULL;
+            a->acc += (size_t)s.n_panel * a->rows * PANEL;
+        }
+    }
+}
+
+static void product(const struct pass *p, const struct encoded *e, int member, struct stretch s)
+{
+    const struct linear_job *job = &p->job[s.job];
     const struct weight *w = job->w;
-    const struct pack_layout *l = p->layout[j];
-    size_t n_in = p->n_in, n_run = n_in / RUN, sums = l->group ? n_in / l->group : 0;
+    const struct pack_layout *l = p->layout[s.job];
+    uint32_t left = w->n_out - s.panel * PANEL, size = s.n_panel * PANEL;
     struct linear_args a = {.layout = l,
                             .panel_bytes = pack_panel_bytes(l, w->n_in),
                             .q_offset = pack_q_offset(l, w->n_in),
-                            .n_panel = n_panel,
+                            .n_panel = s.n_panel,
                             .n_in = w->n_in,
-                            .bias = job->bias ? job->bias + (size_t)panel * PANEL : NULL,
+                            .n_out = left < size ? left : size,
+                            .bias = job->bias ? job->bias + (size_t)s.panel * PANEL : NULL,
                             .y_stride = job->y.stride,
                             .add = job->add};
-    a.panel = (const uint8_t *)w->data + panel * a.panel_bytes;
-    a.n_out = w->n_out - panel * PANEL < n_panel * PANEL ? w->n_out - panel * PANEL : n_panel * PANEL;
-    for (uint32_t end = row + n_row; row < end; row += a.rows) {
-        a.rows = linear_tile_rows(p->x.n - row);
-        a.y = job->y.p + row * job->y.stride + (size_t)panel * PANEL;
-        if (p->act == ACT_F32) {
-            a.x = e->x + row * n_in;
-        } else {
-            a.hi = e->hi + row * n_in;
-            a.lo = e->lo ? e->lo + row * n_in : NULL;
-            a.d = e->d + row * n_run;
-            a.sum = (const uint32_t *)e->sum[j] + row * sums;
-        }
-        p->k->product[pack_id(l)][p->act == ACT_Q16][slot[a.rows]](&a);
-    }
+    a.panel = (const uint8_t *)w->data + s.panel * a.panel_bytes;
+    if (unpacks(p))
+        product_unpacked(p, e, member_scratch(p->c, member), s, &a);
+    else
+        product_packed(p, e, s, &a);
 }
 
 static uint32_t panels(const struct pass *p, uint32_t j)
@@ -209,29 +283,36 @@ static void stream_member(const struct pass *p, const struct encoded *e, int mem
     uint64_t to = total * ((uint64_t)member + 1) / (uint64_t)n_member;
     for (uint32_t j = 0; j < p->n_job; j++) {
         uint64_t size = pack_panel_bytes(p->layout[j], p->n_in), n = panels(p, j);
-        uint64_t first = from > at ? (from - at + size - 1) / size : 0, last = to > at ? (to - at + size - 1) / size : 0;
+        uint64_t first = from > at ? (from - at + size - 1) / size : 0,
+                 last = to > at ? (to - at + size - 1) / size : 0;
         first = first < n ? first : n;
         last = last < n ? last : n;
-        uint64_t step = p->x.n <= TILE_MAX ? n : 2; /* one tile: a call; several: a pair of panels meets them all */
+        uint64_t step = p->x.n == 1 || p->act == ACT_F32 ? n : 2; /* several rows: a pair of panels meets them all */
         for (; first < last; first += step)
-            product(p, e, j, (uint32_t)first, (uint32_t)(last - first < step ? last - first : step), 0, p->x.n);
+            product(p, e, member,
+                    (struct stretch){.job = j,
+                                     .panel = (uint32_t)first,
+                                     .n_panel = (uint32_t)(last - first < step ? last - first : step),
+                                     .n_row = p->x.n});
         at += size * n;
     }
 }
 
 /* Many rows: items are (pair of panels, stretch of rows), stretches of a pair in succession. */
-static void queue_member(struct pass *p)
+static void queue_member(struct pass *p, int member)
 {
     size_t n_chunk = ceil_div(p->x.n, p->chunk_rows), n = 0, first, last;
     for (uint32_t j = 0; j < p->n_job; j++)
         n += (panels(p, j) + 1) / 2 * n_chunk;
     while (crew_take(&p->product, n, 1, &first, &last)) {
         size_t pair = first / n_chunk;
-        uint32_t row = (uint32_t)(first % n_chunk) * p->chunk_rows, j = 0;
-        while (pair >= (panels(p, j) + 1) / 2)
-            pair -= (panels(p, j++) + 1) / 2;
-        uint32_t panel = (uint32_t)pair * 2, n_panel = panels(p, j) - panel < 2 ? 1 : 2;
-        product(p, &p->shared, j, panel, n_panel, row, p->x.n - row < p->chunk_rows ? p->x.n - row : p->chunk_rows);
+        struct stretch s = {.row = (uint32_t)(first % n_chunk) * p->chunk_rows};
+        while (pair >= (panels(p, s.job) + 1) / 2)
+            pair -= (panels(p, s.job++) + 1) / 2;
+        s.panel = (uint32_t)pair * 2;
+        s.n_panel = panels(p, s.job) - s.panel < 2 ? 1 : 2;
+        s.n_row = p->x.n - s.row < p->chunk_rows ? p->x.n - s.row : p->chunk_rows;
+        product(p, &p->shared, member, s);
     }
 }
 
@@ -241,15 +322,14 @@ static void product_member(void *arg, int member, int n_member)
     if (p->x.n <= FEW_ROWS)
         stream_member(p, &p->shared, member, n_member);
     else
-        queue_member(p);
+        queue_member(p, member);
 }
 
 /* Small inputs: no barrier between the two steps, each member has its own encoding. */
 static void small_member(void *arg, int member, int n_member)
 {
     struct pass *p = arg;
-    uint8_t *own = (uint8_t *)cpu_of(p->c)->linear_scratch + (size_t)member * ((size_t)SMALL * 4 + SLACK);
-    struct encoded e = lay_out(p, own);
+    struct encoded e = lay_out(p, member_scratch(p->c, member)->encoded);
     if (p->act == ACT_F32 && p->x.n == 1)
         e.x = p->x.p; /* a tile of one row is the row */
     else
@@ -258,9 +338,21 @@ static void small_member(void *arg, int member, int n_member)
     stream_member(p, &e, member, n_member);
 }
 
+/* Rows of a queue item: enough work to forget what taking it costs, and enough items for the members to end together. */
+static uint32_t item_rows(const struct pass *p)
+{
+    size_t n_pair = 0, enough = 4 * (size_t)cpu_of(p->c)->n_thread;
+    for (uint32_t j = 0; j < p->n_job; j++)
+        n_pair += (panels(p, j) + 1) / 2;
+    size_t most = CHUNK_ROWS, ops = UNIT_OPS / (64 * (size_t)p->n_in), fair = p->x.n * n_pair / enough;
+    size_t rows = ops < fair ? ops : fair;
+    rows = rows < 48 ? 48 : rows > most ? most : rows;
+    size_t n_chunk = ceil_div(p->x.n, rows);
+    return (uint32_t)ceil_div(ceil_div(p->x.n, n_chunk), TILE_MAX) * TILE_MAX;
+}
+
 static void run_pass(struct pass *p)
 {
-    struct cpu_priv *priv = cpu_of(p->c);
     double bytes = 0, ops = 0;
     for (uint32_t j = 0; j < p->n_job; j++) {
         bytes += (double)p->job[j].w->bytes;
@@ -271,10 +363,8 @@ static void run_pass(struct pass *p)
         cpu_run(p->c, small_member, p, cost);
         return;
     }
-    size_t rows = UNIT_OPS / (64 * (size_t)p->n_in) + 1, n_chunk = ceil_div(p->x.n, rows < 24 ? 24 : rows);
-    p->chunk_rows = (uint32_t)ceil_div(ceil_div(p->x.n, n_chunk), TILE_MAX) * TILE_MAX;
-    size_t each = (size_t)SMALL * 4 + SLACK;
-    p->shared = lay_out(p, (uint8_t *)priv->linear_scratch + each * (size_t)priv->n_thread);
+    p->chunk_rows = item_rows(p);
+    p->shared = lay_out(p, (uint8_t *)member_scratch(p->c, cpu_of(p->c)->n_thread));
     if (p->act == ACT_F32 && p->x.n == 1)
         p->shared.x = p->x.p;
     else

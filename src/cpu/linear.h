@@ -22,7 +22,7 @@ static inline uint32_t linear_tile_rows(uint32_t left)
 
 struct linear_args {
     const struct pack_layout *layout;
-    const uint8_t *panel; /* the first of n_panel */
+    const uint8_t *panel; /* the first of n_panel, packed or unpacked (below) */
     size_t panel_bytes, q_offset;
     uint32_t n_panel, n_in, rows;
     /* the tile */
@@ -36,15 +36,37 @@ struct linear_args {
     uint32_t n_out; /* lanes there are from there on: at most 16 * n_panel; the rest of the last panel is padding */
     const float *bias;
     bool add;
+    /* unpacked panels come in pieces of n_in: a chain goes on from one to the next through acc, f32 [n_panel][rows][16]
+     */
+    float *acc;
+    bool first, last;
+    const uint8_t *soon; /* soon_bytes of memory that are wanted next, to be asked for on the way; NULL: nothing */
+    size_t soon_bytes;
 };
 typedef void linear_product(const struct linear_args *a);
 
+/* Several tiles that meet the same panels can share the work of taking them apart. An unpacked piece of a panel is, in
+ * the order of a packed one, the scales f32 [groups][a, and b where there is a minimum][16] and the vectors of one quad
+ * each, u8 [n_in / 4][64]. n_in is a multiple of the block and at most PIECE, so that two panels stay in the first
+ * cache. */
+enum { PIECE = 640 };
+
+static inline size_t linear_unpacked_scales(const struct pack_layout *l, uint32_t n_in)
+{
+    return (size_t)n_in / l->group * (pack_has_min(l) ? 128 : 64);
+}
+
+typedef void linear_unpack(const uint8_t *record, const uint8_t *vecs, uint32_t n_in, uint8_t *to);
+
 struct linear_kernels {
-    /* One row of n (a multiple of 32) numbers: act_encode8, and act_encode16 when lo is not NULL; sum16 as there. Run g goes
-     * to hi + g * stride, lo + g * stride. */
+    /* One row of n (a multiple of 32) numbers: act_encode8, or act_encode16 when lo is not NULL; sum16 as there. Run g
+     * goes to hi + g * stride, lo + g * stride. */
     void (*encode)(const float *x, size_t n, int8_t *hi, int8_t *lo, size_t stride, float *d, int32_t *sum16);
-    /* By layout, 16-bit activations or not, rows of the tile: 1, 2, 4, 6. */
-    linear_product *product[PACK_COUNT][2][4];
+    /* The kernel for tiles of `rows` rows (a value of linear_tile_rows); wide: 16-bit activations. unpacked: it is
+     * given unpacked panels, at most two at a time. */
+    linear_product *(*find)(const struct pack_layout *l, bool wide, uint32_t rows, bool unpacked);
+    /* NULL, or by pack_id: then products of more than one row with quantised weights go through unpacked panels. */
+    linear_unpack *const *unpack;
     const char *kernel_plain, *kernel_quant; /* for kernel_name */
 };
 

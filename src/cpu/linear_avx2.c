@@ -278,72 +278,56 @@ INLINE void product_plain(const struct linear_args *a, const enum pack_id id, co
 }
 
 #define PLAIN_ONE(id, R, P)                                                                                            \
-    static void product_##id##_##R(const struct linear_args *a)                                                        \
+    static void plain_##id##_##R(const struct linear_args *a)                                                          \
     {                                                                                                                  \
         product_plain(a, PACK_##id, R, P);                                                                             \
     }
-#define PLAIN_ALL(id) PLAIN_ONE(id, 1, 4) PLAIN_ONE(id, 2, 2) PLAIN_ONE(id, 4, 1) PLAIN_ONE(id, 6, 1)
-#define PLAIN_ROW(id)                                                                                                  \
-    {                                                                                                                  \
-        {product_##id##_1, product_##id##_2, product_##id##_4, product_##id##_6},                                      \
-        {                                                                                                              \
-            NULL                                                                                                       \
-        }                                                                                                              \
-    }
-#define ALL(id)                                                                                                        \
-    static void product_##id##_8(const struct linear_args *a)                                                          \
+#define PLAIN(id) PLAIN_ONE(id, 1, 4) PLAIN_ONE(id, 2, 2) PLAIN_ONE(id, 4, 1) PLAIN_ONE(id, 6, 1)
+#define EACH(id)                                                                                                       \
+    static void quant_##id(const struct linear_args *a)                                                                \
     {                                                                                                                  \
         product_quant(a, &pack_layouts[PACK_##id], false);                                                             \
     }                                                                                                                  \
-    static void product_##id##_16(const struct linear_args *a)                                                         \
+    static void quant16_##id(const struct linear_args *a)                                                              \
     {                                                                                                                  \
         product_quant(a, &pack_layouts[PACK_##id], true);                                                              \
     }
-#define ROW(id)                                                                                                        \
-    {                                                                                                                  \
-        {product_##id##_8, product_##id##_8, product_##id##_8, product_##id##_8},                                      \
-        {                                                                                                              \
-            product_##id##_16, product_##id##_16, product_##id##_16, product_##id##_16                                 \
-        }                                                                                                              \
-    }
 
-PLAIN_ALL(F32)
-PLAIN_ALL(F16)
-PLAIN_ALL(BF16)
-ALL(Q4_0)
-ALL(Q4_1)
-ALL(Q5_0)
-ALL(Q5_1)
-ALL(Q8_0)
-ALL(Q2_K)
-ALL(Q3_K)
-ALL(Q4_K)
-ALL(Q5_K)
-ALL(Q6_K)
-ALL(IQ4_NL)
-ALL(IQ4_XS)
-ALL(MXFP4)
-ALL(NVFP4)
+PLAIN(F32)
+PLAIN(F16)
+PLAIN(BF16)
+EACH(Q4_0)
+EACH(Q4_1)
+EACH(Q5_0)
+EACH(Q5_1)
+EACH(Q8_0)
+EACH(Q2_K)
+EACH(Q3_K)
+EACH(Q4_K)
+EACH(Q5_K)
+EACH(Q6_K)
+EACH(IQ4_NL)
+EACH(IQ4_XS)
+EACH(MXFP4)
+EACH(NVFP4)
+
+#define PLAIN_ROW(id) [PACK_##id] = {plain_##id##_1, plain_##id##_2, plain_##id##_4, plain_##id##_6}
+#define ROW(id)       [PACK_##id] = {quant_##id, quant16_##id}
+
+static linear_product *find(const struct pack_layout *l, bool wide, uint32_t rows, bool unpacked)
+{
+    static linear_product *const plain[PACK_COUNT][4] = {PLAIN_ROW(F32), PLAIN_ROW(F16), PLAIN_ROW(BF16)};
+    static linear_product *const quant[PACK_COUNT][2] = {
+        ROW(Q4_0), ROW(Q4_1), ROW(Q5_0), ROW(Q5_1),   ROW(Q8_0),   ROW(Q2_K),  ROW(Q3_K),
+        ROW(Q4_K), ROW(Q5_K), ROW(Q6_K), ROW(IQ4_NL), ROW(IQ4_XS), ROW(MXFP4), ROW(NVFP4),
+    };
+    (void)unpacked;
+    return l->group ? quant[pack_id(l)][wide] : plain[pack_id(l)][rows == 6 ? 3 : rows / 2];
+}
 
 const struct linear_kernels linear_avx2 = {
     .encode = encode_row,
-    .product = {[PACK_F32] = PLAIN_ROW(F32),
-                [PACK_F16] = PLAIN_ROW(F16),
-                [PACK_BF16] = PLAIN_ROW(BF16),
-                [PACK_Q4_0] = ROW(Q4_0),
-                [PACK_Q4_1] = ROW(Q4_1),
-                [PACK_Q5_0] = ROW(Q5_0),
-                [PACK_Q5_1] = ROW(Q5_1),
-                [PACK_Q8_0] = ROW(Q8_0),
-                [PACK_Q2_K] = ROW(Q2_K),
-                [PACK_Q3_K] = ROW(Q3_K),
-                [PACK_Q4_K] = ROW(Q4_K),
-                [PACK_Q5_K] = ROW(Q5_K),
-                [PACK_Q6_K] = ROW(Q6_K),
-                [PACK_IQ4_NL] = ROW(IQ4_NL),
-                [PACK_IQ4_XS] = ROW(IQ4_XS),
-                [PACK_MXFP4] = ROW(MXFP4),
-                [PACK_NVFP4] = ROW(NVFP4)},
+    .find = find,
     .kernel_plain = "avx2 panel16 f32",
     .kernel_quant = "avx2 panel16 int8",
 };

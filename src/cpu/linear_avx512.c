@@ -1,16 +1,17 @@
-/* Products on AVX-512: plain numbers, activations, and the table of kernels. */
+/* Products on AVX-512: plain numbers, the encoding of activations, and the table of kernels. */
 #include "cpu/linear_body_avx512.h"
-#include "cpu/linear_encode.h"
 
-/* 16 weights of one k as f32. */
+
+enum { AHEAD = 2048 };
+
+/* ---- plain numbers ---- */
+
+/* 16 weights of one k. */
 INLINE __m512 plain16(const enum pack_id id, const uint8_t *p)
 {
     if (id == PACK_F32)
         return _mm512_loadu_ps(p);
-    __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    if (id == PACK_F16)
-        return _mm512_cvtph_ps(h);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+    return id == PACK_F16 ? f16x16(p) : bf16x16(p);
 }
 
 /* P panels x R rows of sums; 8 or more of them hide the latency of fma. */
@@ -27,9 +28,10 @@ INLINE void plain_panels(const struct linear_args *a, const enum pack_id id, uin
         __m512 v[4];
         UNROLL
         for (int p = 0; p < P; p++) {
-            v[p] = plain16(id, w + (size_t)p * a->panel_bytes);
+            const uint8_t *at = w + (size_t)p * a->panel_bytes;
+            v[p] = plain16(id, at);
             if (R == 1)
-                _mm_prefetch((const char *)w + (size_t)p * a->panel_bytes + AHEAD, _MM_HINT_T0);
+                _mm_prefetch((const char *)at + AHEAD, _MM_HINT_T0);
         }
         UNROLL
         for (int r = 0; r < R; r++) {
@@ -53,57 +55,30 @@ INLINE void product_plain(const struct linear_args *a, const enum pack_id id, co
         plain_panels(a, id, p, R, 1);
 }
 
-#define PLAIN_ONE(id, R, P)                                                                                            \
-    static void product_##id##_##R(const struct linear_args *a)                                                        \
+#define ONE(id, R, P)                                                                                                  \
+    static void plain_##id##_##R(const struct linear_args *a)                                                          \
     {                                                                                                                  \
         product_plain(a, PACK_##id, R, P);                                                                             \
     }
-#define PLAIN_ALL(id) PLAIN_ONE(id, 1, 4) PLAIN_ONE(id, 2, 4) PLAIN_ONE(id, 4, 2) PLAIN_ONE(id, 6, 2)
-#define PLAIN_ROW(id)                                                                                                  \
-    {                                                                                                                  \
-        {product_##id##_1, product_##id##_2, product_##id##_4, product_##id##_6},                                      \
-        {                                                                                                              \
-            NULL                                                                                                       \
-        }                                                                                                              \
-    }
+#define EACH(id) ONE(id, 1, 4) ONE(id, 2, 4) ONE(id, 4, 2) ONE(id, 6, 2)
 
-PLAIN_ALL(F32)
-PLAIN_ALL(F16)
-PLAIN_ALL(BF16)
-ALL(Q4_0)
-ALL(Q4_1)
-ALL(Q5_0)
-ALL(Q5_1)
-ALL(Q8_0)
-ALL(Q2_K)
-ALL(Q3_K)
-ALL(Q4_K)
-ALL(Q5_K)
-ALL(Q6_K)
-ALL(IQ4_NL)
-ALL(IQ4_XS)
-ALL(MXFP4)
-ALL(NVFP4)
+EACH(F32)
+EACH(F16)
+EACH(BF16)
+#define PLAIN(id) [PACK_##id] = {plain_##id##_1, plain_##id##_2, plain_##id##_4, plain_##id##_6}
+
+static linear_product *find(const struct pack_layout *l, bool wide, uint32_t rows, bool unpacked)
+{
+    static linear_product *const plain[PACK_COUNT][4] = {PLAIN(F32), PLAIN(F16), PLAIN(BF16)};
+    if (l->group == 0)
+        return plain[pack_id(l)][tile_slot(rows)];
+    return unpacked ? linear_tile_avx512(l, wide, tile_slot(rows)) : linear_row_avx512[pack_id(l)][wide];
+}
 
 const struct linear_kernels linear_avx512 = {
-    .encode = encode_row,
-    .product = {[PACK_F32] = PLAIN_ROW(F32),
-                [PACK_F16] = PLAIN_ROW(F16),
-                [PACK_BF16] = PLAIN_ROW(BF16),
-                [PACK_Q4_0] = ROW(Q4_0),
-                [PACK_Q4_1] = ROW(Q4_1),
-                [PACK_Q5_0] = ROW(Q5_0),
-                [PACK_Q5_1] = ROW(Q5_1),
-                [PACK_Q8_0] = ROW(Q8_0),
-                [PACK_Q2_K] = ROW(Q2_K),
-                [PACK_Q3_K] = ROW(Q3_K),
-                [PACK_Q4_K] = ROW(Q4_K),
-                [PACK_Q5_K] = ROW(Q5_K),
-                [PACK_Q6_K] = ROW(Q6_K),
-                [PACK_IQ4_NL] = ROW(IQ4_NL),
-                [PACK_IQ4_XS] = ROW(IQ4_XS),
-                [PACK_MXFP4] = ROW(MXFP4),
-                [PACK_NVFP4] = ROW(NVFP4)},
+    .encode = linear_encode_avx512,
+    .find = find,
+    .unpack = linear_unpack_avx512,
     .kernel_plain = "avx512 panel16 f32",
     .kernel_quant = "avx512-vnni panel16 int8",
 };

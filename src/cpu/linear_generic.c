@@ -85,16 +85,15 @@ static void product_plain(const struct linear_args *a)
     }
 }
 
-#define PLAIN(id) [PACK_##id] = {{product_plain, product_plain, product_plain, product_plain}, {NULL}}
-#define QUANT(id)                                                                                                      \
-    [PACK_##id] = {{product_quant, product_quant, product_quant, product_quant},                                       \
-                   {product_quant, product_quant, product_quant, product_quant}}
+static linear_product *find(const struct pack_layout *l, bool wide, uint32_t rows, bool unpacked)
+{
+    (void)wide, (void)rows, (void)unpacked;
+    return l->group ? product_quant : product_plain;
+}
 
 const struct linear_kernels linear_generic = {
     .encode = encode_row,
-    .product = {PLAIN(F32), PLAIN(F16), PLAIN(BF16), QUANT(Q4_0), QUANT(Q4_1), QUANT(Q5_0), QUANT(Q5_1), QUANT(Q8_0),
-                QUANT(Q2_K), QUANT(Q3_K), QUANT(Q4_K), QUANT(Q5_K), QUANT(Q6_K), QUANT(IQ4_NL), QUANT(IQ4_XS),
-                QUANT(MXFP4), QUANT(NVFP4)},
+    .find = find,
     .kernel_plain = "generic panel16 f32",
     .kernel_quant = "generic panel16 int8",
 };

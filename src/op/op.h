@@ -26,8 +26,8 @@ struct rows {
 /* A matrix [n_out, n_in] in the backend's own layout, or a table of n_out rows for embed(). */
 enum act_type {
     ACT_F32, /* plain numbers as weights: f32 activations */
-    ACT_Q16, /* quantised weights: 16-bit activations, as two byte planes */
     ACT_Q8,  /* quantised weights: 8-bit activations, half the integer work and far more noise */
+    ACT_Q16, /* quantised weights: 16-bit activations, as two byte planes */
 };
 struct weight {
     const struct quant_format *fmt;

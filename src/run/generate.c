@@ -126,6 +126,11 @@ static glim_status gen_loop(struct gen *g, glim_progress *progress, struct glim_
     double t0 = seconds(), t1 = 0;
     TRY(run_session_eval(g->s, g->prefix, g->n, &logits, progress, g->user, e));
     r->n_reused = glim_session_reused(g->s);
+    if (!logits) {
+        r->finish = GLIM_FINISH_CANCELLED;
+        r->prefill_s = seconds() - t0;
+        return GLIM_OK;
+    }
     for (bool done = false; !done;) {
         int32_t token;
         TRY(sampler_draw(g->s->sampler, logits, g->prefix, g->n, &g->q->sampling, &token, e));
@@ -150,11 +155,12 @@ static glim_status gen_result(struct gen *g, struct glim_result *r, struct glim_
 {
     r->n_token = g->n - g->q->n_prompt;
     r->tokens = mem_alloc(r->n_token * sizeof *r->tokens);
-    str_add(&g->text, "", 0);
-    r->text = mem_strndup(g->text.s ? g->text.s : "", g->text.n);
+    r->text = mem_calloc(g->text.n + 1, 1); /* the text may hold NUL bytes of its own */
     r->n_text = g->text.n;
     if (!r->tokens || !r->text)
         return err_nomem(e, "result", r->n_text);
+    if (r->n_text)
+        memcpy(r->text, g->text.s, r->n_text);
     memcpy(r->tokens, g->prefix + g->q->n_prompt, r->n_token * sizeof *r->tokens);
     return GLIM_OK;
 }

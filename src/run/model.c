@@ -158,8 +158,9 @@ static glim_status load_matrix(struct load *l, const struct bind_matrix *m, stru
         l->be->weight_pack(l->crew, w, src, (uint32_t)row, (uint32_t)n);
         file_map_drop(m->t->map, (size_t)(src - m->t->map->data), n * row_bytes);
         l->done += n * row_bytes;
-        if (l->progress)
-            l->progress(l->user, l->done, l->total);
+        if (l->progress && !l->progress(l->user, l->done, l->total))
+            return err_set(e, GLIM_FAILED, "open model: cancelled: have %llu of %llu bytes",
+                           (unsigned long long)l->done, (unsigned long long)l->total);
     }
     return GLIM_OK;
 }

@@ -18,7 +18,8 @@ int run_session_threads(const struct glim_session *s);
 /* Decode step for benchmarks: append one token to the session's prefix and compute its logits. */
 glim_status run_session_append(struct glim_session *s, int32_t token, const float **logits, struct glim_err *e);
 
-/* As glim_session_eval, calling progress(user, done, n_token) after each chunk. */
+/* As glim_session_eval, calling progress(user, done, n_token) after each chunk. Cancelled before the last: *logits is
+ * NULL, and what was computed stays in the cache. */
 glim_status run_session_eval(struct glim_session *s, const int32_t *tokens, size_t n_token, const float **logits,
                              glim_progress *progress, void *user, struct glim_err *e);
 

@@ -182,8 +182,8 @@ static glim_status run_rest(struct glim_session *s, const int32_t *tokens, size_
             return st;
         }
         at += n;
-        if (w->progress)
-            w->progress(w->user, at, n_token);
+        if (w->progress && !w->progress(w->user, at, n_token))
+            break;
     }
     return GLIM_OK;
 }
@@ -208,7 +208,7 @@ glim_status run_session_eval(struct glim_session *s, const int32_t *tokens, size
     s->n_reused = kv_trim(&s->kv, 0, keep);
     struct want w = {.last = s->logits, .progress = progress, .user = user};
     TRY(run_rest(s, tokens, n_token, &w, e));
-    *logits = s->logits;
+    *logits = s->kv.len[0] == n_token ? s->logits : NULL;
     return GLIM_OK;
 }
 

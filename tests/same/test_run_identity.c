@@ -1,5 +1,6 @@
-/* If this fails, an answer depends on something it must not depend on: how the prompt was cut, what else was in the batch, what
- * the cache held, how many threads ran, or which instruction set computed it. Everything here is compared byte for byte. */
+/* If this fails, an answer depends on something it must not depend on: how the prompt was cut, what else was in the
+ * batch, what the cache held, how many threads ran, or which instruction set computed it. Everything here is compared
+ * byte for byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,9 +82,9 @@ static void test_chunks_threads_isa(void **state)
     int32_t tokens[N_TOKEN];
     make_tokens(tokens, N_TOKEN, 1);
     static const char *const variants[][5] = {
-        {"prefill_chunk", "1", NULL},        {"prefill_chunk", "7", NULL},  {"prefill_chunk", "64", NULL},
-        {"threads", "1", NULL},              {"threads", "2", NULL},        {"threads", "3", "prefill_chunk", "33", NULL},
-        {"cpu_isa", "generic", NULL},        {"cpu_isa", "avx2", NULL},     {"cpu_isa", "avx512", NULL},
+        {"prefill_chunk", "1", NULL}, {"prefill_chunk", "7", NULL}, {"prefill_chunk", "64", NULL},
+        {"threads", "1", NULL},       {"threads", "2", NULL},       {"threads", "3", "prefill_chunk", "33", NULL},
+        {"cpu_isa", "generic", NULL}, {"cpu_isa", "avx2", NULL},    {"cpu_isa", "avx512", NULL},
         {"backend", "ref", NULL},
     };
     for (size_t i = 0; i < N_MODEL; i++) {
@@ -101,7 +102,8 @@ static void test_chunks_threads_isa(void **state)
     }
 }
 
-/* Every prefix length, each reached from a cache that holds something else: longer, shorter, diverging at each page ± 1. */
+/* Every prefix length, each reached from a cache that holds something else: longer, shorter, diverging at each page
+ * ± 1. */
 static void test_cache_contents(void **state)
 {
     (void)state;
@@ -226,8 +228,8 @@ static void generate(const char *path, const char *const *levers, float temperat
     struct glim_session *s = open_session(m);
     int32_t prompt[40];
     make_tokens(prompt, 40, 5);
-    struct glim_request q = {.prompt = prompt, .n_prompt = 40, .max_tokens = 32, .sampling = glim_sampling_default(),
-                             .ignore_end = true};
+    struct glim_request q = {
+        .prompt = prompt, .n_prompt = 40, .max_tokens = 32, .sampling = glim_sampling_default(), .ignore_end = true};
     q.sampling.temperature = temperature;
     q.sampling.seed = seed;
     q.sampling.top_p = 0.95f;
@@ -283,8 +285,8 @@ static void test_decode_allocates_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks_threads_isa), cmocka_unit_test(test_cache_contents),
-        cmocka_unit_test(test_batch_composition),  cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_chunks_threads_isa),       cmocka_unit_test(test_cache_contents),
+        cmocka_unit_test(test_batch_composition),        cmocka_unit_test(test_generation),
         cmocka_unit_test(test_decode_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* If this fails, long-context models rotate by wrong angles: text stays fluent and becomes wrong with distance.
  *
- * Expected frequencies were computed in Python (float64) from the formulas of the papers: position interpolation, Llama 3.1's
- * smooth band, YaRN with beta 32 and 1. */
+ * Expected frequencies were computed in Python (float64) from the formulas of the papers: position interpolation,
+ * Llama 3.1's smooth band, YaRN with beta 32 and 1. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,8 @@ static void check(const struct rope_config *r, uint32_t n_rot, const double *wan
 {
     struct glim_err e;
     struct rope_rule rule;
-    struct checkpoint ck = {.st = (struct safetensors *)&ck}; /* a Hugging Face checkpoint: no factor tensor is looked up */
+    struct checkpoint ck = {
+        .st = (struct safetensors *)&ck}; /* a Hugging Face checkpoint: no factor tensor is looked up */
     struct config c = {.ck = &ck};
     if (rope_rule_make(&c, r, n_rot, false, &rule, &e) != GLIM_OK)
         fail_msg("%s", e.message);
@@ -39,16 +40,25 @@ static void test_linear(void **state)
 static void test_llama3(void **state)
 {
     (void)state;
-    struct rope_config r = {.type = ROPE_LLAMA3, .theta = 5e5f, .factor = 8.0f, .low_freq_factor = 1.0f,
-                            .high_freq_factor = 4.0f, .original_ctx = 8192.0f};
+    struct rope_config r = {.type = ROPE_LLAMA3,
+                            .theta = 5e5f,
+                            .factor = 8.0f,
+                            .low_freq_factor = 1.0f,
+                            .high_freq_factor = 4.0f,
+                            .original_ctx = 8192.0f};
     check(&r, 128, want_llama3, 1.0);
 }
 
 static void test_yarn(void **state)
 {
     (void)state;
-    struct rope_config r = {.type = ROPE_YARN, .theta = 1e6f, .factor = 4.0f, .original_ctx = 32768.0f, .beta_fast = 32.0f,
-                            .beta_slow = 1.0f, .truncate = true};
+    struct rope_config r = {.type = ROPE_YARN,
+                            .theta = 1e6f,
+                            .factor = 4.0f,
+                            .original_ctx = 32768.0f,
+                            .beta_fast = 32.0f,
+                            .beta_slow = 1.0f,
+                            .truncate = true};
     check(&r, 128, want_yarn, 1.138629436111989); /* 0.1 ln 4 + 1 */
     r.truncate = false;
     check(&r, 128, want_yarn_exact, 1.138629436111989);

@@ -1,4 +1,5 @@
-/* If this fails, a caller's mistake or a lack of memory crashes the engine, leaks, or is answered with a vague sentence. */
+/* If this fails, a caller's mistake or a lack of memory crashes the engine, leaks, or is answered with a vague
+ * sentence. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,6 +85,40 @@ static void test_generate_limits(void **state)
     glim_model_close(m);
 }
 
+static bool stop_at_half(void *user, uint64_t done, uint64_t total)
+{
+    *(uint64_t *)user = done;
+    return done * 2 < total;
+}
+
+/* Cancelling a prompt half way is no error, gives no token, and what was computed is kept. */
+static void test_cancel_prefill(void **state)
+{
+    (void)state;
+    struct glim_err e;
+    struct glim_model *m = open_model(model_path, "prefill_chunk", "8");
+    struct glim_session *s;
+    struct glim_result r;
+    uint64_t done = 0;
+    ok(glim_session_create(&s, m, 64, &e), &e);
+    int32_t t[40];
+    for (int i = 0; i < 40; i++)
+        t[i] = 7 + i;
+    struct glim_request q = {
+        .prompt = t, .n_prompt = 40, .max_tokens = 2, .sampling = glim_sampling_default(), .ignore_end = true};
+    ok(glim_generate(s, &q, NULL, stop_at_half, &done, &r, &e), &e);
+    assert_int_equal(r.finish, GLIM_FINISH_CANCELLED);
+    assert_int_equal(r.n_token, 0);
+    assert_int_equal(done, 24);
+    glim_result_fini(&r);
+    ok(glim_generate(s, &q, NULL, NULL, NULL, &r, &e), &e);
+    assert_int_equal(r.n_reused, 24);
+    assert_int_equal(r.n_token, 2);
+    glim_result_fini(&r);
+    glim_session_free(s);
+    glim_model_close(m);
+}
+
 static void test_memory_limit(void **state)
 {
     (void)state;
@@ -91,8 +126,8 @@ static void test_memory_limit(void **state)
     struct glim_config *c;
     struct glim_model *m;
     ok(glim_config_create(&c, &e), &e);
-    ok(glim_config_set(c, "mem_limit", "1000", &e), &e);
-    refused(glim_model_open(&m, model_path, c, NULL, NULL, &e), GLIM_REFUSED, &e, "1000");
+    ok(glim_config_set(c, "mem_limit", "200000", &e), &e);
+    refused(glim_model_open(&m, model_path, c, NULL, NULL, &e), GLIM_REFUSED, &e, "have 0.2 MiB, need 0.");
     glim_config_free(c);
 }
 
@@ -117,8 +152,8 @@ static bool attempt(const char *path, long n_fail)
         size_t n;
         st = glim_tokenize(m, "hello there", 11, GLIM_TOK_BOS, &t, &n, &e);
         if (st == GLIM_OK) {
-            struct glim_request q = {.prompt = t, .n_prompt = n, .max_tokens = 8, .sampling = glim_sampling_default(),
-                                     .ignore_end = true};
+            struct glim_request q = {
+                .prompt = t, .n_prompt = n, .max_tokens = 8, .sampling = glim_sampling_default(), .ignore_end = true};
             q.sampling.temperature = 1.0f;
             q.sampling.top_k = 5;
             st = glim_generate(s, &q, NULL, NULL, NULL, &r, &e);
@@ -155,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefix_limits),
         cmocka_unit_test(test_generate_limits),
+        cmocka_unit_test(test_cancel_prefill),
         cmocka_unit_test(test_memory_limit),
         cmocka_unit_test(test_every_allocation_may_fail),
     };

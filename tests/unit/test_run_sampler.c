@@ -315,9 +315,52 @@ static void filter_edges(void **state)
     assert_int_equal(support(l, 4, &p), 0x4);
 }
 
+static void a_mass_that_is_reached_exactly_is_enough(void **state)
+{
+    (void)state;
+    const float l[4] = {0};
+    struct glim_sampling p = PLAIN;
+    p.top_p = 0.5f;
+    assert_int_equal(support(l, 4, &p), 0x3);
+    p = PLAIN;
+    p.typical_p = 0.75f;
+    assert_int_equal(support(l, 4, &p), 0x7);
+}
+
+/* Logits chosen so that two tokens come out at the same value, noise included. */
+static void equal_draws_go_to_the_lower_id(void **state)
+{
+    (void)state;
+    int n = 0;
+    struct sampler *s = make(6);
+    struct glim_sampling p = PLAIN;
+    for (size_t pos = 0; pos < 300; pos++) {
+        float a = sample_gumbel(p.seed, pos, 1), b = sample_gumbel(p.seed, pos, 5);
+        float l[6] = {-INFINITY, 0, -INFINITY, -INFINITY, -INFINITY, 0};
+        l[a < b ? 5 : 1] = -fabsf(a - b);
+        if (l[1] + a != l[5] + b)
+            continue;
+        n++;
+        p.top_k = 0;
+        assert_int_equal(draw_at(s, l, pos, &p), 1);
+        p.top_k = 3;
+        assert_int_equal(draw_at(s, l, pos, &p), 1);
+    }
+    sampler_free(s);
+    assert_true(n > 30);
+}
+
 static void negative_zero_is_zero(void **state)
 {
     (void)state;
+    float many[17];
+    for (int i = 0; i < 17; i++)
+        many[i] = -1;
+    many[1] = -0.0f;
+    many[16] = 0.0f;
+    struct glim_sampling one = PLAIN;
+    one.top_k = 1;
+    assert_int_equal(support(many, 17, &one), 1u << 1);
     const float l[] = {-0.0f, 0.0f};
     struct glim_sampling p = PLAIN;
     p.top_k = 1;
@@ -613,6 +656,8 @@ int main(void)
         cmocka_unit_test(filters_match_the_plain_reference),
         cmocka_unit_test(large_vocabularies_match_too),
         cmocka_unit_test(filter_edges),
+        cmocka_unit_test(a_mass_that_is_reached_exactly_is_enough),
+        cmocka_unit_test(equal_draws_go_to_the_lower_id),
         cmocka_unit_test(negative_zero_is_zero),
         cmocka_unit_test(greedy_takes_the_lowest_id_of_the_largest),
         cmocka_unit_test(draws_follow_the_softmax),
