@@ -1,4 +1,5 @@
-/* embed: rows of a table that is packed in panels, one lane of a panel a row. Same values as the file format's decode. */
+/* embed: rows of a table that is packed in panels, one lane of a panel a row. Same values as the file format's decode.
+ */
 #include "cpu/cpu_impl.h"
 #include "cpu/linear.h"
 
@@ -11,7 +12,8 @@ struct embed_job {
     float scale;
 };
 
-static void embed_plain(const struct pack_layout *l, const uint8_t *panel, unsigned lane, float *y, uint32_t n, float scale)
+static void embed_plain(const struct pack_layout *l, const uint8_t *panel, unsigned lane, float *y, uint32_t n,
+                        float scale)
 {
     size_t size = l->file_bytes;
     for (uint32_t k = 0; k < n; k++) {
@@ -35,8 +37,8 @@ static void embed_blocks(const struct pack_layout *l, const uint8_t *panel, unsi
     struct pack_run r;
     for (uint32_t g = 0; g < n / RUN; g++, y += RUN) {
         uint32_t block = g / n_run;
-        pack_unpack(l, panel + (size_t)block * l->scale_bytes,
-                    panel + pack_q_offset(l, n) + (size_t)block * l->q_bytes, g % n_run, lane, 1, &r);
+        pack_unpack(l, panel + (size_t)block * l->scale_bytes, panel + pack_q_offset(l, n) + (size_t)block * l->q_bytes,
+                    g % n_run, lane, 1, &r);
         for (unsigned i = 0; i < RUN; i++) {
             unsigned h = i / l->group;
             float v = r.a[h][lane] * (float)(r.u[i / 4][lane][i % 4] - l->zero);

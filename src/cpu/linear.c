@@ -19,7 +19,7 @@ enum {
     SLACK = 1024,     /* alignment of the arrays of a pass */
     ENCODE_STEP = 64, /* runs encoded at a time */
     FEW_ROWS = 16,
-    CHUNK_ROWS = 252,  /* at most, of a queue item */
+    CHUNK_ROWS = 252,   /* at most, of a queue item */
     UNIT_OPS = 16 << 20 /* multiplications and additions a queue item is worth: about 20 us */
 };
 
@@ -338,7 +338,8 @@ static void small_member(void *arg, int member, int n_member)
     stream_member(p, &e, member, n_member);
 }
 
-/* Rows of a queue item: enough work to forget what taking it costs, and enough items for the members to end together. */
+/* Rows of a queue item: enough work to forget what taking it costs, and enough items for the members to end together.
+ */
 static uint32_t item_rows(const struct pass *p)
 {
     size_t n_pair = 0, enough = 4 * (size_t)cpu_of(p->c)->n_thread;

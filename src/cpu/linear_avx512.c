@@ -1,6 +1,6 @@
 /* Products on AVX-512: plain numbers, the encoding of activations, and the table of kernels. */
+#if defined(__x86_64__)
 #include "cpu/linear_body_avx512.h"
-
 
 enum { AHEAD = 2048 };
 
@@ -82,3 +82,4 @@ const struct linear_kernels linear_avx512 = {
     .kernel_plain = "avx512 panel16 f32",
     .kernel_quant = "avx512-vnni panel16 int8",
 };
+#endif

@@ -1,5 +1,5 @@
-/* What the AVX-512 products share: reading packed panels, and writing results. Everything is inlined with a constant layout,
- * so that pack_low and the switches below fold away. */
+/* What the AVX-512 products share: reading packed panels, and writing results. Everything is inlined with a constant
+ * layout, so that pack_low and the switches below fold away. */
 #ifndef GLIM_CPU_LINEAR_BODY_AVX512_H
 #define GLIM_CPU_LINEAR_BODY_AVX512_H
 
@@ -61,19 +61,10 @@ INLINE __m512 bf16x16(const uint8_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* ---- integers ----
- * Run s of a block is given as s and t: t, a constant, is s modulo the number of runs that share vectors at different
- * shifts; it decides the shift where it can, so that shifts are by constants. */
+/* ---- integers ---- (s and t: pack_sharing) */
 
-INLINE unsigned sharing_runs(enum pack_shape shape)
-{
-    if (shape == SHAPE_K2 || shape == SHAPE_K3 || shape == SHAPE_K6)
-        return 4;
-    return shape == SHAPE_K4 || shape == SHAPE_K5 ? 2 : 1;
-}
-
-/* The bits above the low plane, moved to their place above it. A rotation may cross bytes, but under the mask are only bits
- * of the right one. */
+/* The bits above the low plane, moved to their place above it. A rotation may cross bytes, but under the mask are only
+ * bits of the right one. */
 INLINE __m512i high_bits(const struct pack_layout *l, const uint8_t *vecs, unsigned s, unsigned t, unsigned j)
 {
     unsigned shift = pack_high(l->shape, t, j).shift;
@@ -138,8 +129,7 @@ INLINE void scales(const struct pack_layout *l, const uint8_t *record, unsigned 
     }
     case SCALE_K4:
         *a = _mm512_mul_ps(f16x16(record), _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load16(record + 64 + 32 * g))));
-        *b = _mm512_mul_ps(f16x16(record + 32),
-                           _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load16(record + 80 + 32 * g))));
+        *b = _mm512_mul_ps(f16x16(record + 32), _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load16(record + 80 + 32 * g))));
         *b = _mm512_xor_ps(*b, minus);
         break;
     case SCALE_E4M3: /* the seven bits are an f16 of 2^-8 the value; times 2^8 and the half of E2M1's view */

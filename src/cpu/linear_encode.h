@@ -1,6 +1,6 @@
 /* act_encode8 and act_encode16 (quant.h) for one row, in plain C that compilers turn into vectors: each instruction set
- * includes it once. Same bits: the peak is a maximum of integers, the scale two divisions, and a product is rounded to the
- * nearest even integer by adding 1.5 * 2^23, at which f32 has no fraction bits left. */
+ * includes it once. Same bits: the peak is a maximum of integers, the scale two divisions, and a product is rounded to
+ * the nearest even integer by adding 1.5 * 2^23, at which f32 has no fraction bits left. */
 #ifndef GLIM_CPU_LINEAR_ENCODE_H
 #define GLIM_CPU_LINEAR_ENCODE_H
 

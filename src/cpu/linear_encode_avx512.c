@@ -1,5 +1,7 @@
-/* The 8-bit encoding of activations, 16 runs at a time: their peaks end up in the 16 lanes of a vector, so that a division
- * serves all of them. Same bits as act_encode8: the peak is a maximum of integers, cvtps_epi32 rounds to nearest even. */
+/* The 8-bit encoding of activations, 16 runs at a time: their peaks end up in the 16 lanes of a vector, so that a
+ * division serves all of them. Same bits as act_encode8: the peak is a maximum of integers, cvtps_epi32 rounds to
+ * nearest even. */
+#if defined(__x86_64__)
 #include "cpu/linear_body_avx512.h"
 #include "cpu/linear_encode.h"
 
@@ -94,3 +96,4 @@ void linear_encode_avx512(const float *x, size_t n, int8_t *hi, int8_t *lo, size
             encode_row(x + g * RUN, left * RUN, hi + g * stride, NULL, stride, d + g, sum16 + 2 * g);
     }
 }
+#endif

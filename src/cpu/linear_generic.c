@@ -2,8 +2,8 @@
 #include "cpu/linear_encode.h"
 
 /* acc[r][lane] += the products of one group (quads [q, q + n)) with each row of the tile. */
-static void group_dot(const struct linear_args *a, const struct pack_run *w, unsigned h, unsigned q, unsigned n, size_t run,
-                      const uint32_t *sum, float acc[TILE_MAX][PANEL])
+static void group_dot(const struct linear_args *a, const struct pack_run *w, unsigned h, unsigned q, unsigned n,
+                      size_t run, const uint32_t *sum, float acc[TILE_MAX][PANEL])
 {
     bool has_min = pack_has_min(a->layout);
     for (uint32_t r = 0; r < a->rows; r++) {

@@ -1,9 +1,10 @@
 /* One row of activations against packed panels (decode), and taking panels apart for several rows. Both read weights
  * once, front to back, and memory is what limits them: they ask for lines in advance. */
+#if defined(__x86_64__)
 #include "cpu/linear_body_avx512.h"
 
-/* Bytes in advance: about what one core has to keep in flight at 30 GB/s, and past the end of a small panel. */
-enum { AHEAD = 6144 };
+/* Bytes in advance: what two cores have to keep in flight to draw all a two-channel memory gives. */
+enum { AHEAD = 4096 };
 
 INLINE void ask(const uint8_t *p, unsigned n)
 {
@@ -15,7 +16,7 @@ INLINE void panel_row(const struct linear_args *a, const struct pack_layout *l, 
 {
     const bool has_min = pack_has_min(l);
     const unsigned n_run = l->block / RUN, n_group = RUN / l->group, quads = l->group / 4U;
-    const unsigned sharing = sharing_runs(l->shape), run_bytes = l->q_bytes / n_run;
+    const unsigned sharing = pack_sharing(l->shape), run_bytes = l->q_bytes / n_run;
     const uint8_t *record = a->panel + panel * a->panel_bytes, *vecs = record + a->q_offset, *sum = a->sum;
     const int8_t *x = a->hi, *lo = a->lo;
     const float *d = a->d;
@@ -59,7 +60,7 @@ INLINE void unpack_piece(const struct pack_layout *l, const uint8_t *record, con
                          uint8_t *to)
 {
     const bool has_min = pack_has_min(l);
-    const unsigned n_run = l->block / RUN, n_group = RUN / l->group, sharing = sharing_runs(l->shape);
+    const unsigned n_run = l->block / RUN, n_group = RUN / l->group, sharing = pack_sharing(l->shape);
     uint8_t *u = to + linear_unpacked_scales(l, n_in);
     for (uint32_t b = n_in / l->block; b > 0; b--, record += l->scale_bytes, vecs += l->q_bytes)
         for (unsigned s0 = 0; s0 < n_run; s0 += sharing) {
@@ -122,3 +123,4 @@ linear_unpack *const linear_unpack_avx512[PACK_COUNT] = {
     UNPACK(Q4_0), UNPACK(Q4_1), UNPACK(Q5_0), UNPACK(Q5_1),   UNPACK(Q8_0),   UNPACK(Q2_K),  UNPACK(Q3_K),
     UNPACK(Q4_K), UNPACK(Q5_K), UNPACK(Q6_K), UNPACK(IQ4_NL), UNPACK(IQ4_XS), UNPACK(MXFP4), UNPACK(NVFP4),
 };
+#endif

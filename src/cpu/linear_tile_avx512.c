@@ -7,6 +7,7 @@
  * ports do not limit; the two multiply ports do: 8 vpdpbusd and a product and fma a group, plus one fma for a minimum.
  * Formats differ only in the size of a group and in having a minimum. The 16-bit form has two integer sums and so P
  * = 1. */
+#if defined(__x86_64__)
 #include "cpu/linear_body_avx512.h"
 
 INLINE void tile(const struct linear_args *a, uint32_t panel, const unsigned group, const bool has_min, const int R,
@@ -119,3 +120,4 @@ linear_product *linear_tile_avx512(const struct pack_layout *l, bool wide, unsig
                                                       {{ROW(16, 0, 0), ROW(16, 0, 1)}, {ROW(16, 1, 0), ROW(16, 1, 1)}}};
     return table[l->group == 16][pack_has_min(l)][wide][slot];
 }
+#endif

@@ -1,9 +1,9 @@
 /* Weights in panels of 16 outputs.
  *
- * A matrix [n_out, n_in] becomes ceil(n_out / 16) panels. Inside a panel an output is a lane, so that a vector of 16 partial
- * sums needs no horizontal addition and each lane follows quant_dot's chain by itself; lanes past n_out are zeros. The
- * instruction all this is shaped for multiplies 4 bytes of a lane by 4 bytes of the activations and adds the products
- * to the lane's 32-bit sum, so 4 consecutive elements (a quad) of 16 outputs make a 64-byte vector:
+ * A matrix [n_out, n_in] becomes ceil(n_out / 16) panels. Inside a panel an output is a lane, so that a vector of 16
+ * partial sums needs no horizontal addition and each lane follows quant_dot's chain by itself; lanes past n_out are
+ * zeros. The instruction all this is shaped for multiplies 4 bytes of a lane by 4 bytes of the activations and adds the
+ * products to the lane's 32-bit sum, so 4 consecutive elements (a quad) of 16 outputs make a 64-byte vector:
  *
  *     byte 4 * lane + i of a vector = element 4 * quad + i of output `lane`
  *
@@ -21,8 +21,8 @@
  *
  *     panel = | record of block 0 | record of block 1 | … pad to 64 | vectors of block 0 | vectors of block 1 | … |
  *
- * Six-bit scales take a byte, which costs Q4_K and Q5_K 3 % over their file and Q3_K 4 %; other formats have the file's size.
- * Plain numbers are [n_in][16] in their own type. */
+ * Six-bit scales take a byte, which costs Q4_K and Q5_K 3 % over their file and Q3_K 4 %; other formats have the file's
+ * size. Plain numbers are [n_in][16] in their own type. */
 #include "cpu/cpu_impl.h"
 #include "cpu/linear.h"
 
@@ -36,16 +36,18 @@ glim_status cpu_weight_bytes(const struct quant_format *f, uint32_t n_out, uint3
 {
     const struct pack_layout *l = pack_layout(f);
     if (!l)
-        return err_set(e, GLIM_REFUSED, "cannot lay out weights for the CPU: have number format %s, need a weight format",
-                       f->name);
+        return err_set(e, GLIM_REFUSED,
+                       "cannot lay out weights for the CPU: have number format %s, need a weight format", f->name);
     if (n_out == 0 || n_in == 0 || n_in % f->block_elems != 0)
         return err_set(e, GLIM_REFUSED,
                        "cannot lay out weights for the CPU: %s: have %" PRIu32 " x %" PRIu32
                        ", need at least one output and inputs a multiple of %d",
                        f->name, n_out, n_in, f->block_elems);
     if (!mul_size(pack_panel_bytes(l, n_in), ceil_div(n_out, PANEL), bytes))
-        return err_set(e, GLIM_REFUSED, "cannot lay out weights for the CPU: %s: have %" PRIu32 " x %" PRIu32
-                       ", need a size below 2^64 bytes", f->name, n_out, n_in);
+        return err_set(e, GLIM_REFUSED,
+                       "cannot lay out weights for the CPU: %s: have %" PRIu32 " x %" PRIu32
+                       ", need a size below 2^64 bytes",
+                       f->name, n_out, n_in);
     return GLIM_OK;
 }
 
@@ -149,7 +151,8 @@ static void pack_scales(enum pack_id id, const uint8_t *src, uint8_t *record, un
     case PACK_MXFP4: /* half of 2^(e - 127), exact in bf16; e = 255 is NaN */
         put16(record + 2 * lane, f32_to_bf16(0.5f * e8m0_to_f32(src[0])));
         break;
-    case PACK_NVFP4: /* kernels read the seven bits as the top of an f16: the code of NaN gets the sign bit, a NaN there */
+    case PACK_NVFP4: /* kernels read the seven bits as the top of an f16: the code of NaN gets the sign bit, a NaN there
+                      */
         for (unsigned g = 0; g < 4; g++)
             record[16 * g + lane] = (src[g] & 0x7F) == 0x7F ? 0xFF : src[g] & 0x7F;
         break;
@@ -193,8 +196,8 @@ struct pack_job {
     const uint8_t *src; /* row `row` of the matrix */
     uint8_t *data;
     size_t row_bytes, panel_bytes;
-    uint32_t n_in, n_row;   /* n_row from src on */
-    uint32_t panel;         /* of row `row` */
+    uint32_t n_in, n_row; /* n_row from src on */
+    uint32_t panel;       /* of row `row` */
     struct crew_queue queue;
 };
 
@@ -271,7 +274,8 @@ static float f16_lane(const uint8_t *part, unsigned lane)
     return f16_to_f32(h);
 }
 
-static void unpack_scale(const struct pack_layout *l, const uint8_t *record, unsigned g, unsigned lane, float *a, float *b)
+static void unpack_scale(const struct pack_layout *l, const uint8_t *record, unsigned g, unsigned lane, float *a,
+                         float *b)
 {
     const uint8_t *parts = record + 64 + 16 * g + lane;
     uint16_t h;

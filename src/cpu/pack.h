@@ -1,6 +1,7 @@
 /* The layout of weights on the CPU: panels of 16 outputs, an output a lane. pack.c has the essay and the table.
  *
- * This header is the layout itself: every kernel, the packer and embed() find an element through pack_low and pack_high. */
+ * This header is the layout itself: every kernel, the packer and embed() find an element through pack_low and
+ * pack_high. */
 #ifndef GLIM_CPU_PACK_H
 #define GLIM_CPU_PACK_H
 
@@ -162,6 +163,16 @@ static inline __attribute__((always_inline)) struct pack_place pack_high(enum pa
     return (struct pack_place){0, 0};
 }
 
+/* Runs that share vectors at different shifts. Kernels unroll a loop over them: with s a run of a block and t, a
+ * constant, s modulo this number, pack_low(shape, t, j).shift is the shift of s too (and pack_high's, but for one bit
+ * of each of eight runs in K3 and K5). */
+static inline __attribute__((always_inline)) unsigned pack_sharing(enum pack_shape shape)
+{
+    if (shape == SHAPE_K2 || shape == SHAPE_K3 || shape == SHAPE_K6)
+        return 4;
+    return shape == SHAPE_K4 || shape == SHAPE_K5 ? 2 : 1;
+}
+
 /* The table is in this header so that kernels see constants; each file has a copy, hence pack_id and no subtraction of
  * pointers from elsewhere. NULL when the format has no layout. */
 static inline const struct pack_layout *pack_layout(const struct quant_format *f)
@@ -193,7 +204,7 @@ static inline size_t pack_panel_bytes(const struct pack_layout *l, uint32_t n_in
 
 /* One run of a panel, undone: what kernels without vectors of their own work from. */
 struct pack_run {
-    uint8_t u[QUADS][PANEL][4]; /* q + zero */
+    uint8_t u[QUADS][PANEL][4];     /* q + zero */
     float a[2][PANEL], b[2][PANEL]; /* of the run's group, or of its two halves' */
 };
 /* Run s of a block, lanes [lane, lane + n). */

@@ -1,5 +1,6 @@
-/* The splitters. Above each stands the pattern it is equal to; alternatives are tried in the pattern's order, and the one that
- * matches takes as much as a backtracking engine would give it. `(?i:s)` includes U+017F (long s) there, so it does here. */
+/* The splitters. Above each stands the pattern it is equal to; alternatives are tried in the pattern's order, and the
+ * one that matches takes as much as a backtracking engine would give it. `(?i:s)` includes U+017F (long s) there, so it
+ * does here. */
 #include "text/split.h"
 
 #include <string.h>
@@ -133,7 +134,8 @@ static int case_of(struct uc_char c, bool han)
 }
 
 /* U*L+ or, where no such match begins at p, U+L* (*weak is set then); NULL when p begins neither.
- * A backtracking engine takes all of U*, then gives back until one character of L is left for L+: the last such of the run. */
+ * A backtracking engine takes all of U*, then gives back until one character of L is left for L+: the last such of the
+ * run. */
 static const uint8_t *cased_word(const uint8_t *p, const uint8_t *end, bool han, bool *weak)
 {
     const uint8_t *q = p, *both = NULL;
@@ -156,9 +158,9 @@ static const uint8_t *cased_word(const uint8_t *p, const uint8_t *end, bool han,
 
 /* [^\r\n\p{L}\p{N}]?U*L+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?U+L*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,digits}
  * | ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
- * with U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], L = [\p{Ll}\p{Lm}\p{Lo}\p{M}]. The contractions are there with stage.contract,
- * the slash with stage.slash; with stage.han, [\p{Han}]+| stands in front and neither U nor L has Han characters.
- * A mark is both a possible first character and a word: U*L+ without it in front wins over U+L* with it. */
+ * with U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], L = [\p{Ll}\p{Lm}\p{Lo}\p{M}]. The contractions are there with
+ * stage.contract, the slash with stage.slash; with stage.han, [\p{Han}]+| stands in front and neither U nor L has Han
+ * characters. A mark is both a possible first character and a word: U*L+ without it in front wins over U+L* with it. */
 static const uint8_t *split_cased(const struct split_stage *s, const uint8_t *p, const uint8_t *end)
 {
     if (s->han) {
@@ -260,7 +262,8 @@ static const uint8_t *split_line(const struct split_stage *s, const uint8_t *p, 
 
 typedef bool set_fn(struct uc_char c);
 
-/* \s?[set]+   The space is not part of any of the sets but U+3000 of is_old_punct, which the optional \s takes first. */
+/* \s?[set]+   The space is not part of any of the sets but U+3000 of is_old_punct, which the optional \s takes first.
+ */
 static const uint8_t *space_and(set_fn *in, const uint8_t *p, const uint8_t *end)
 {
     const uint8_t *q = p;
@@ -295,8 +298,7 @@ static bool is_old_letter(struct uc_char c)
 /* [!-/:-~！-／：-～‘-‟　-。] */
 static bool is_old_punct(struct uc_char c)
 {
-    static const uint32_t set[] = {'!',    '/',    ':',    '~',    0x2018, 0x201F,
-                                   0x3000, 0x3002, 0xFF01, 0xFF0F, 0xFF1A, 0xFF5E};
+    static const uint32_t set[] = {'!', '/', ':', '~', 0x2018, 0x201F, 0x3000, 0x3002, 0xFF01, 0xFF0F, 0xFF1A, 0xFF5E};
     return uc_in(set, sizeof set / sizeof *set, c.cp);
 }
 
@@ -348,7 +350,8 @@ static const uint8_t *split_puncts(const struct split_stage *s, const uint8_t *p
     return isolate(match_puncts, s, p, end);
 }
 
-/* \s+$   In the engine's Ruby syntax $ also matches before a line end; pieces that reach this stage hold none but alone. */
+/* \s+$   In the engine's Ruby syntax $ also matches before a line end; pieces that reach this stage hold none but
+ * alone. */
 static const uint8_t *split_last_spaces(const struct split_stage *s, const uint8_t *p, const uint8_t *end)
 {
     (void)s;
@@ -405,7 +408,8 @@ static bool is_ascii_letter(uint32_t cp)
     return cp < 128 && uc_ascii[cp] & UC_L;
 }
 
-/* [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+
+/* [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
+ * ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+
  * |\s+(?!\S)|\s+ */
 static const uint8_t *match_v3(const struct split_stage *s, const uint8_t *p, const uint8_t *end)
 {
@@ -452,9 +456,18 @@ const uint8_t *split_literal(const struct split_stage *s, const uint8_t *p, cons
 
 /* ---- families ---- */
 
-#define DIGITS(n)  {.next = split_number, .digits = (n)}
-#define GPT2       {.next = split_gpt2}
-#define CASED(...) {.next = split_cased, __VA_ARGS__}
+#define DIGITS(n)                                                                                                      \
+    {                                                                                                                  \
+        .next = split_number, .digits = (n)                                                                            \
+    }
+#define GPT2                                                                                                           \
+    {                                                                                                                  \
+        .next = split_gpt2                                                                                             \
+    }
+#define CASED(...)                                                                                                     \
+    {                                                                                                                  \
+        .next = split_cased, __VA_ARGS__                                                                               \
+    }
 
 struct family {
     const char *name;
@@ -532,12 +545,11 @@ bool split_add(struct split *s, struct split_stage stage)
 #define LINES  "|\\s*[\\r\\n]+" TAIL
 #define CL100K(word, digits, not_other)                                                                                \
     FOLDED "|[^\\r\\n\\p{L}\\p{N}]?" word "+|\\p{N}" digits "| ?[^\\s" not_other "]+[\\r\\n]*" LINES
-#define U_ "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define L_ "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define CASED_WORDS(u, l, tail)                                                                                        \
-    "[^\\r\\n\\p{L}\\p{N}]?" u "*" l "+" tail "|[^\\r\\n\\p{L}\\p{N}]?" u "+" l "*" tail
-#define UH "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
-#define LH "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+#define U_                      "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define L_                      "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED_WORDS(u, l, tail) "[^\\r\\n\\p{L}\\p{N}]?" u "*" l "+" tail "|[^\\r\\n\\p{L}\\p{N}]?" u "+" l "*" tail
+#define UH                      "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+#define LH                      "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 
 /* What tokenizer.json files spell, after JSON. Families whose pattern is one stage appear under the family's name. */
 static const struct {

@@ -1,7 +1,8 @@
 /* Two steps: bytes become whole UTF-8 sequences (what is invalid, U+FFFD), then those are searched for stop strings.
  *
- * Every stop string has its own Knuth-Morris-Pratt state, so a byte costs a few steps for each stop whatever was seen before,
- * and where tokens were cut cannot matter. What is held back is the longest beginning of a stop that the text ends with. */
+ * Every stop string has its own Knuth-Morris-Pratt state, so a byte costs a few steps for each stop whatever was seen
+ * before, and where tokens were cut cannot matter. What is held back is the longest beginning of a stop that the text
+ * ends with. */
 #include "text/stream.h"
 #include "base/mem.h"
 
@@ -31,7 +32,8 @@ static glim_status init_stop(struct stop *x, const char *s, size_t i, struct gli
         uint32_t cp;
         len = (size_t)utf8_decode((const uint8_t *)s + at, x->n - at, &cp);
         if (len == 0)
-            return err_set(e, GLIM_USAGE, "cannot use stop string %zu: have invalid UTF-8 at byte %zu, need UTF-8", i, at);
+            return err_set(e, GLIM_USAGE, "cannot use stop string %zu: have invalid UTF-8 at byte %zu, need UTF-8", i,
+                           at);
     }
     x->s = mem_strndup(s, x->n);
     x->back = mem_calloc(x->n, sizeof *x->back);
@@ -87,8 +89,8 @@ static bool advance(struct stop *x, char c)
     return x->matched == x->n;
 }
 
-/* Hold back certain text; when a stop completes, drop it and what follows. Of stops that complete at the same byte the longest
- * began first. */
+/* Hold back certain text; when a stop completes, drop it and what follows. Of stops that complete at the same byte the
+ * longest began first. */
 static void hold(struct text_stream *s, const char *p, size_t n)
 {
     for (size_t i = 0; i < n && !s->stopped; i++) {
@@ -120,7 +122,8 @@ static glim_status give(struct text_stream *s, size_t keep, struct str *out, str
     return GLIM_OK;
 }
 
-/* Length of the invalid sequence at p that one U+FFFD stands for: the longest beginning of a valid one, else one byte. */
+/* Length of the invalid sequence at p that one U+FFFD stands for: the longest beginning of a valid one, else one byte.
+ */
 static size_t invalid_len(const uint8_t *p, size_t n)
 {
     for (size_t k = n < 3 ? n : 3; k > 1; k--)

@@ -1,6 +1,6 @@
-/* Text as it becomes certain: bytes of tokens go in, whole UTF-8 sequences come out, and nothing that may still turn out to
- * be a stop string is shown. A stop string may begin and end anywhere inside tokens. Invalid UTF-8 from the model comes out as
- * U+FFFD once it is certain to be invalid. */
+/* Text as it becomes certain: bytes of tokens go in, whole UTF-8 sequences come out, and nothing that may still turn
+ * out to be a stop string is shown. A stop string may begin and end anywhere inside tokens. Invalid UTF-8 from the
+ * model comes out as U+FFFD once it is certain to be invalid. */
 #ifndef GLIM_TEXT_STREAM_H
 #define GLIM_TEXT_STREAM_H
 
@@ -9,8 +9,9 @@
 struct text_stream;
 glim_status text_stream_create(struct text_stream **out, const char *const *stop, size_t n_stop, struct glim_err *e);
 void text_stream_free(struct text_stream *s);
-/* Append a token's bytes; newly certain text is added to *out. *stopped becomes true when a stop string is complete: the text
- * before it has then been given out and later calls give nothing. Of several stops that complete, the earliest start wins. */
+/* Append a token's bytes; newly certain text is added to *out. *stopped becomes true when a stop string is complete:
+ * the text before it has then been given out and later calls give nothing. Of several stops that complete, the earliest
+ * start wins. */
 glim_status text_stream_push(struct text_stream *s, const char *p, size_t n, struct str *out, bool *stopped,
                              struct glim_err *e);
 /* The end of generation: whatever was held back is given out (an unfinished sequence as U+FFFD). */

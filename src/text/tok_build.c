@@ -1,4 +1,5 @@
-/* From a vocabulary to a tokenizer: one arena for the pieces and their tables, tries for special tokens and unigram pieces. */
+/* From a vocabulary to a tokenizer: one arena for the pieces and their tables, tries for special tokens and unigram
+ * pieces. */
 #include "base/arith.h"
 #include "base/mem.h"
 #include "text/tok_impl.h"
@@ -9,7 +10,8 @@
 enum { MAX_TOKEN = 1 << 24, MAX_MERGE = 1 << 26, MAX_PIECE = 4096 };
 #define MAX_TEXT ((size_t)1 << 30)
 
-/* ---- GPT-2's byte alphabet: printable Latin-1 stands for itself, the other 68 bytes for U+0100 and up, in order ---- */
+/* ---- GPT-2's byte alphabet: printable Latin-1 stands for itself, the other 68 bytes for U+0100 and up, in order ----
+ */
 
 static bool stands_for_itself(uint32_t b)
 {
@@ -45,7 +47,8 @@ static glim_status check_spec(const struct tok_spec *s, size_t *n_text, struct g
 {
     *n_text = 0;
     if (s->n_token == 0 || s->n_token > MAX_TOKEN)
-        return err_set(e, GLIM_FAILED, "cannot open the vocabulary: tokens: have %zu, need 1 to %d", s->n_token, MAX_TOKEN);
+        return err_set(e, GLIM_FAILED, "cannot open the vocabulary: tokens: have %zu, need 1 to %d", s->n_token,
+                       MAX_TOKEN);
     if (s->n_merge > MAX_MERGE)
         return err_set(e, GLIM_FAILED, "cannot open the vocabulary: merges: have %zu, need at most %d", s->n_merge,
                        MAX_MERGE);
@@ -56,8 +59,9 @@ static glim_status check_spec(const struct tok_spec *s, size_t *n_text, struct g
                            s->token[i].n, MAX_PIECE);
     }
     if (*n_text > MAX_TEXT)
-        return err_set(e, GLIM_FAILED, "cannot open the vocabulary: text of all tokens: have %zu bytes, need at most %zu",
-                       *n_text, MAX_TEXT);
+        return err_set(e, GLIM_FAILED,
+                       "cannot open the vocabulary: text of all tokens: have %zu bytes, need at most %zu", *n_text,
+                       MAX_TEXT);
     TRY(check_id(s->bos, s->n_token, "bos", e));
     TRY(check_id(s->eos, s->n_token, "eos", e));
     TRY(check_id(s->eot, s->n_token, "eot", e));
@@ -123,7 +127,10 @@ static int hex_byte(struct tok_piece p)
         return -1;
     for (int i = 3; i < 5; i++) {
         char c = p.s[i];
-        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        int d = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                       : -1;
         if (d < 0)
             return -1;
         v = v * 16 + d;
@@ -131,7 +138,8 @@ static int hex_byte(struct tok_piece p)
     return v;
 }
 
-/* Types that a file leaves out: byte tokens show in their spelling. Type 0, "undefined", is never produced from text. */
+/* Types that a file leaves out: byte tokens show in their spelling. Type 0, "undefined", is never produced from text.
+ */
 static void set_types(struct tokenizer *t, const struct tok_spec *s, const uint8_t *strip)
 {
     for (uint32_t i = 0; i < t->n; i++) {
@@ -225,12 +233,30 @@ static void set_bytes(struct tokenizer *t)
 /* ---- special tokens ---- */
 
 /* Tokens that end a turn or a text, by their spelling; files often name only one of theirs. */
-static const char *const end_texts[] = {
-    "<|eot_id|>",      "<|im_end|>",    "<|end|>",     "<|return|>",    "<|call|>",
-    "<|calls|>",       "<|flush|>",     "<|eot|>",     "<|eom|>",       "<|eom_id|>",
-    "<end_of_turn>",   "<|endoftext|>", "<eos>",       "<turn|>",       "<|tool_response>",
-    "<|end_of_text|>", "<EOT>",         "_<EOT>",      "[EOT]",         "[EOS]",
-    "[e~[",            "[|endofturn|]", "<｜end▁of▁sentence｜>", "<end_of_utterance>"};
+static const char *const end_texts[] = {"<|eot_id|>",
+                                        "<|im_end|>",
+                                        "<|end|>",
+                                        "<|return|>",
+                                        "<|call|>",
+                                        "<|calls|>",
+                                        "<|flush|>",
+                                        "<|eot|>",
+                                        "<|eom|>",
+                                        "<|eom_id|>",
+                                        "<end_of_turn>",
+                                        "<|endoftext|>",
+                                        "<eos>",
+                                        "<turn|>",
+                                        "<|tool_response>",
+                                        "<|end_of_text|>",
+                                        "<EOT>",
+                                        "_<EOT>",
+                                        "[EOT]",
+                                        "[EOS]",
+                                        "[e~[",
+                                        "[|endofturn|]",
+                                        "<｜end▁of▁sentence｜>",
+                                        "<end_of_utterance>"};
 
 static bool is_control(const struct tokenizer *t, int32_t id)
 {
@@ -242,8 +268,8 @@ static int32_t find_str(const struct tokenizer *t, const char *s)
     return tok_find(t, s, strlen(s));
 }
 
-/* Such a spelling as a user-defined token is a slip of the converter: as a control token it cannot come from plain text. In
- * OpenAI's harmony format <|end|> ends a message, not the turn; that format is known by its other two. */
+/* Such a spelling as a user-defined token is a slip of the converter: as a control token it cannot come from plain
+ * text. In OpenAI's harmony format <|end|> ends a message, not the turn; that format is known by its other two. */
 static void set_ends(struct tokenizer *t, const struct tok_spec *s)
 {
     memset(t->ends, 0, t->n);
@@ -307,8 +333,8 @@ static glim_status add_words(struct tokenizer *t, const struct tok_spec *s, stru
         int type = t->type[i] & TOK_TYPE;
         struct tok_piece p = tok_text(t, i);
         if (!(t->score[i] == t->score[i]) || t->score[i] - t->score[i] != 0)
-            return err_set(e, GLIM_FAILED, "cannot open the vocabulary: score of token %u: have %g, need a finite one", i,
-                           (double)t->score[i]);
+            return err_set(e, GLIM_FAILED, "cannot open the vocabulary: score of token %u: have %g, need a finite one",
+                           i, (double)t->score[i]);
         if (type == TOK_NORMAL && (!any || t->score[i] < least)) {
             least = t->score[i];
             any = true;
@@ -352,7 +378,8 @@ static glim_status build(struct tokenizer *t, const struct tok_spec *s, struct t
         TRY(add_words(t, s, e));
     bool wants = s->add_bos < 0 ? t->rules.adds_bos : s->add_bos != 0;
     if (wants && s->add_bos > 0 && s->bos < 0)
-        return err_set(e, GLIM_FAILED, "cannot open the vocabulary: add_bos_token: have true without a bos token, need one");
+        return err_set(e, GLIM_FAILED,
+                       "cannot open the vocabulary: add_bos_token: have true without a bos token, need one");
     t->adds_bos = wants && s->bos >= 0;
     return GLIM_OK;
 }

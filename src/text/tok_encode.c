@@ -1,5 +1,5 @@
-/* From text to ids: special tokens are cut out first, the stretches between them are normalised, split into words, and each
- * word goes to the model. */
+/* From text to ids: special tokens are cut out first, the stretches between them are normalised, split into words, and
+ * each word goes to the model. */
 #include "base/mem.h"
 #include "text/tok_impl.h"
 

@@ -1,4 +1,5 @@
-/* State of opening a tokenizer.json, shared by tok_json.c (components) and tok_hf.c (vocabulary, merges, config files). */
+/* State of opening a tokenizer.json, shared by tok_json.c (components) and tok_hf.c (vocabulary, merges, config files).
+ */
 #ifndef GLIM_TEXT_TOK_HF_H
 #define GLIM_TEXT_TOK_HF_H
 

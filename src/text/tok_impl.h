@@ -19,7 +19,8 @@ enum tok_prefix {
 struct tok_rules {
     const char *name; /* static; tok_pre_name */
     enum tok_kind kind;
-    bool byte_level;    /* TOK_BPE: pieces are written in GPT-2's byte alphabet, words start as bytes; else as characters */
+    bool
+        byte_level; /* TOK_BPE: pieces are written in GPT-2's byte alphabet, words start as bytes; else as characters */
     bool ignore_merges; /* a word that is a token is that token, whatever the merges say */
     bool byte_fallback; /* what is no token becomes byte tokens <0x00> … */
     bool fuse_unk;      /* neighbouring unknowns of a word become one */

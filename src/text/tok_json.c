@@ -1,14 +1,14 @@
 /* tokenizer.json of Hugging Face's `tokenizers`, and the config files beside it, as a tok_spec and tok_rules.
  *
- * Read are the components that the real families use; any other is refused by its type name, and so is a known one with a
- * parameter that changes ids in a way not implemented here. Truncation, padding and what a template puts after the text are
- * not read: they are for training and for encoders.
+ * Read are the components that the real families use; any other is refused by its type name, and so is a known one with
+ * a parameter that changes ids in a way not implemented here. Truncation, padding and what a template puts after the
+ * text are not read: they are for training and for encoders.
  *
  *   normalizer      NFC, Prepend "▁", Replace " " by "▁", Sequence
  *   pre_tokenizer   ByteLevel, Split (known patterns; the literal kind of Gemma), Digits, Metaspace, Sequence
  *   model           BPE, Unigram
- *   decoder         ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip, Sequence: checked, decoding follows the model
- *   post_processor  TemplateProcessing (for the bos token), ByteLevel, Sequence */
+ *   decoder         ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip, Sequence: checked, decoding follows the
+ * model post_processor  TemplateProcessing (for the bos token), ByteLevel, Sequence */
 #include "base/arith.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -65,7 +65,8 @@ static glim_status each_part(struct hf *h, const json_t *v, const char *list, pa
 
 /* ---- normalizer ---- */
 
-static glim_status add_prefix(struct hf *h, enum tok_prefix when, const char *text, bool unless_there, struct glim_err *e)
+static glim_status add_prefix(struct hf *h, enum tok_prefix when, const char *text, bool unless_there,
+                              struct glim_err *e)
 {
     if (h->rules.prefix != TOK_PREFIX_NONE)
         return bad_value("prefix", "two of them", "one", e);
@@ -127,12 +128,14 @@ static glim_status pre_split(struct hf *h, const json_t *v, struct glim_err *e)
     if (strcmp(behavior, "MergedWithPrevious") == 0 && !invert && strcmp(literal ? literal : regex, " ") == 0)
         return add_stage(h, (struct split_stage){.next = split_literal, .lit = " "}, e);
     if (!regex)
-        return bad_value("pre_tokenizer Split", "a literal pattern that is not Gemma's", "a known regular expression", e);
+        return bad_value("pre_tokenizer Split", "a literal pattern that is not Gemma's", "a known regular expression",
+                         e);
     if (h->rules.byte_level)
         return add_stage(h, (struct split_stage){0}, e);
     if (!split_pattern(regex, &h->rules.split))
         return err_set(e, GLIM_REFUSED,
-                       WHERE ": pre_tokenizer Split: have the pattern \"%.200s\", need one of the known families'", regex);
+                       WHERE ": pre_tokenizer Split: have the pattern \"%.200s\", need one of the known families'",
+                       regex);
     bool isolated = strcmp(behavior, "Isolated") == 0 && !invert;
     bool matches = strcmp(behavior, "Removed") == 0 && invert; /* keep the matches, drop what lies between: nothing */
     if (isolated || (matches && split_is_total(&h->rules.split.stage[h->rules.split.n - 1])))
@@ -161,7 +164,8 @@ static glim_status pre_tokenizer(struct hf *h, const json_t *v, struct glim_err 
     if (type_is(v, "Split"))
         return pre_split(h, v, e);
     if (type_is(v, "Digits"))
-        return add_stage(h, (struct split_stage){.next = split_number, .digits = flag(v, "individual_digits", false)}, e);
+        return add_stage(h, (struct split_stage){.next = split_number, .digits = flag(v, "individual_digits", false)},
+                         e);
     if (!type_is(v, "Metaspace"))
         return hf_unsupported("pre_tokenizer", v, e);
     enum tok_prefix when;

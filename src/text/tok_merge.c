@@ -1,8 +1,8 @@
 /* Byte-pair merging of one word in O(n log n): a linked list of symbols and a heap of the pairs that could merge.
  *
- * The heap holds (priority << 32 | position of the left symbol), smallest first, so equal priorities go from left to right, as
- * in the originals. An entry is not removed when one of its symbols merges elsewhere; when it comes up, the pair is looked
- * up again and the entry counts only if it would still get the same priority.
+ * The heap holds (priority << 32 | position of the left symbol), smallest first, so equal priorities go from left to
+ * right, as in the originals. An entry is not removed when one of its symbols merges elsewhere; when it comes up, the
+ * pair is looked up again and the entry counts only if it would still get the same priority.
  *
  * TOK_BPE: priority = index of the merge. TOK_SPM: pairs whose joined text is a token, the highest score first. */
 #include "base/arith.h"

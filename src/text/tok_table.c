@@ -1,6 +1,7 @@
-/* Lookup tables of a vocabulary: piece → id, pair of ids → merge, and tries over byte strings. All are open addressing with
- * linear probing at a load of at most one half. A chain longer than MAX_PROBE cannot come from an honest file (it would be
- * hundreds of standard deviations out), so it is refused: a hostile vocabulary may not make opening quadratic. */
+/* Lookup tables of a vocabulary: piece → id, pair of ids → merge, and tries over byte strings. All are open addressing
+ * with linear probing at a load of at most one half. A chain longer than MAX_PROBE cannot come from an honest file (it
+ * would be hundreds of standard deviations out), so it is refused: a hostile vocabulary may not make opening quadratic.
+ */
 #include "base/arith.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -13,8 +14,8 @@ enum { MAX_PROBE = 2000 };
 
 static glim_status too_long(struct glim_err *e, const char *what)
 {
-    return err_set(e, GLIM_FAILED, "cannot open the vocabulary: %s: have more than %d colliding entries, need fewer", what,
-                   MAX_PROBE);
+    return err_set(e, GLIM_FAILED, "cannot open the vocabulary: %s: have more than %d colliding entries, need fewer",
+                   what, MAX_PROBE);
 }
 
 size_t tok_table_slots(size_t n)
@@ -101,8 +102,8 @@ static glim_status add_pair(struct tokenizer *t, struct pair_slot m, struct glim
     return GLIM_OK;
 }
 
-/* Half a million merges look up three pieces each, nearly all of them out of cache. So they go in batches, and what the next
- * step of a batch will read is asked for while the others are worked on. */
+/* Half a million merges look up three pieces each, nearly all of them out of cache. So they go in batches, and what the
+ * next step of a batch will read is asked for while the others are worked on. */
 enum { BATCH = 16 };
 
 struct merge {
@@ -170,10 +171,10 @@ static glim_status add_batch(struct tokenizer *t, const struct tok_spec *spec, s
                                "cannot open the vocabulary: merge %zu \"%.*s\": have no token for its %s, need one",
                                first + i, (int)(spec->merge[first + i].n < 60 ? spec->merge[first + i].n : 60),
                                spec->merge[first + i].s, names[k]);
-        TRY(add_pair(t,
-                     (struct pair_slot){(uint32_t)m[i].id[0], (uint32_t)m[i].id[1], (uint32_t)m[i].id[2],
-                                        (uint32_t)(first + i)},
-                     e));
+        TRY(add_pair(
+            t,
+            (struct pair_slot){(uint32_t)m[i].id[0], (uint32_t)m[i].id[1], (uint32_t)m[i].id[2], (uint32_t)(first + i)},
+            e));
     }
     return GLIM_OK;
 }

@@ -1,9 +1,9 @@
-/* Unigram language model: of all ways to cut a word into pieces, the one whose log probabilities sum highest (Viterbi), and
- * SentencePiece's compiled normaliser.
+/* Unigram language model: of all ways to cut a word into pieces, the one whose log probabilities sum highest (Viterbi),
+ * and SentencePiece's compiled normaliser.
  *
- * Time is O(n * longest piece): from each character the trie of pieces is walked as far as it goes. Where no piece covers
- * exactly one character, the unknown token may, at a penalty. Of equal sums the one found first, with the longest last
- * piece, stays, and sums are double: both as in the originals. */
+ * Time is O(n * longest piece): from each character the trie of pieces is walked as far as it goes. Where no piece
+ * covers exactly one character, the unknown token may, at a penalty. Of equal sums the one found first, with the
+ * longest last piece, stays, and sums are double: both as in the originals. */
 #include "base/arith.h"
 #include "base/mem.h"
 #include "text/tok_impl.h"
@@ -47,8 +47,8 @@ static void forward(const struct tokenizer *t, const uint8_t *p, size_t n, struc
     }
 }
 
-/* Turn the chain of last pieces around: afterwards b[i].from is where the piece that begins at i ends. Every chain runs over
- * reached positions only, as each position's `from` was reached. */
+/* Turn the chain of last pieces around: afterwards b[i].from is where the piece that begins at i ends. Every chain runs
+ * over reached positions only, as each position's `from` was reached. */
 static void turn_around(struct best *b, size_t n)
 {
     size_t next = n;
@@ -91,9 +91,9 @@ glim_status tok_unigram_word(struct tok_work *w, const uint8_t *p, size_t n)
 
 /* ---- compiled normaliser ----
  *
- * u32 size of the trie in bytes, the trie, then replacement strings ended by NUL. The trie is a double array (Darts): units of
- * 32 bits with the label in bits 0-7, "has a value" in bit 8, an offset in bits 10-30 (scaled by 256 when bit 9 is set). The
- * child of node i by byte c is i ^ offset(i) ^ c, if its label is c; a value unit has bit 31 set. */
+ * u32 size of the trie in bytes, the trie, then replacement strings ended by NUL. The trie is a double array (Darts):
+ * units of 32 bits with the label in bits 0-7, "has a value" in bit 8, an offset in bits 10-30 (scaled by 256 when bit
+ * 9 is set). The child of node i by byte c is i ^ offset(i) ^ c, if its label is c; a value unit has bit 31 set. */
 
 static uint32_t unit(const uint8_t *trie, size_t i)
 {
@@ -113,10 +113,11 @@ glim_status tok_charsmap_check(const uint8_t *p, size_t n, struct glim_err *e)
     if (n >= 4)
         memcpy(&size, p, 4);
     if (size < 4 || size % 4 || size > n - 4 || n == 4 + (size_t)size || p[n - 1] != 0)
-        return err_set(e, GLIM_FAILED,
-                       "cannot open the vocabulary: precompiled_charsmap: have %zu bytes with a trie of %u, need a trie "
-                       "and NUL-ended strings",
-                       n, size);
+        return err_set(
+            e, GLIM_FAILED,
+            "cannot open the vocabulary: precompiled_charsmap: have %zu bytes with a trie of %u, need a trie "
+            "and NUL-ended strings",
+            n, size);
     return GLIM_OK;
 }
 
@@ -174,8 +175,9 @@ glim_status tok_charsmap(const struct tokenizer *t, const uint8_t *p, size_t n, 
     for (size_t i = 0; i < n;) {
         size_t value = 0, len = size ? longest(trie, size / 4, p + i, n - i, &value) : 0;
         if (len && value >= t->n_charsmap - 4 - size)
-            return err_set(e, GLIM_FAILED, "cannot normalise: precompiled_charsmap: have a replacement at %zu, need < %zu",
-                           value, t->n_charsmap - 4 - size);
+            return err_set(e, GLIM_FAILED,
+                           "cannot normalise: precompiled_charsmap: have a replacement at %zu, need < %zu", value,
+                           t->n_charsmap - 4 - size);
         if (len) {
             add_normal(&t->rules, &s, strings + value, strlen(strings + value), out);
         } else {

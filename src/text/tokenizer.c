@@ -1,7 +1,7 @@
 /* Opening the vocabulary of a GGUF, questions about a tokenizer, and decoding.
  *
- * `tokenizer.ggml.pre` names the pre-tokeniser. Many names stand for equal rules; the table below lists all that are known,
- * and any other is refused: a wrong pre-tokeniser costs quality without any other sign. */
+ * `tokenizer.ggml.pre` names the pre-tokeniser. Many names stand for equal rules; the table below lists all that are
+ * known, and any other is refused: a wrong pre-tokeniser costs quality without any other sign. */
 #include "base/mem.h"
 #include "text/tok_impl.h"
 
@@ -78,9 +78,9 @@ static glim_status unknown_pre(const char *pre, struct glim_err *e)
     for (int i = 0; i < N_PRE; i++)
         if (i == 0 || strcmp(pre_rows[i].family, pre_rows[i - 1].family) != 0)
             str_printf(&known, "%s%s", i ? ", " : "", pre_rows[i].name);
-    glim_status st =
-        err_set(e, GLIM_REFUSED, "cannot open the vocabulary: tokenizer.ggml.pre: have \"%.80s\", need one of %s (or an alias)",
-                pre, known.s ? known.s : "the known ones");
+    glim_status st = err_set(
+        e, GLIM_REFUSED, "cannot open the vocabulary: tokenizer.ggml.pre: have \"%.80s\", need one of %s (or an alias)",
+        pre, known.s ? known.s : "the known ones");
     str_fini(&known);
     return st;
 }
@@ -137,9 +137,9 @@ static glim_status rules_of(const struct tok_spec *s, struct tok_rules *r, struc
         r->merge_spaces = s->remove_extra_spaces;
         r->prefix = s->add_space_prefix > 0 ? TOK_PREFIX_EACH : TOK_PREFIX_NONE;
     } else {
-        return err_set(e, GLIM_REFUSED,
-                       "cannot open the vocabulary: tokenizer.ggml.model: have \"%.80s\", need gpt2, llama, gemma4 or t5",
-                       model);
+        return err_set(
+            e, GLIM_REFUSED,
+            "cannot open the vocabulary: tokenizer.ggml.model: have \"%.80s\", need gpt2, llama, gemma4 or t5", model);
     }
     r->strip_first = r->prefix != TOK_PREFIX_NONE;
     return GLIM_OK;
@@ -163,7 +163,8 @@ glim_status tok_open(struct tokenizer **out, const struct tok_spec *spec, struct
     *out = NULL;
     TRY(rules_of(&s, &r, e));
     if (r.kind == TOK_SPM && s.n_token && !s.score)
-        return err_set(e, GLIM_FAILED, "cannot open the vocabulary: tokenizer.ggml.scores: have none, need one a token");
+        return err_set(e, GLIM_FAILED,
+                       "cannot open the vocabulary: tokenizer.ggml.scores: have none, need one a token");
     if (r.kind == TOK_SPM)
         spm_defaults(&s);
     if (r.kind != TOK_BPE)

@@ -1,13 +1,16 @@
-/* Tokenizers: byte-level BPE with the pre-tokenisers of the known families, SentencePiece (unigram and BPE), from a GGUF's
- * vocabulary arrays or a Hugging Face tokenizer.json.
+/* Tokenizers: byte-level BPE with the pre-tokenisers of the known families, SentencePiece (unigram and BPE), from a
+ * GGUF's vocabulary arrays or a Hugging Face tokenizer.json.
  *
- * What detokenising cannot give back: U+2581 in a vocabulary that writes spaces so (it comes back as a space), text that a
- * tokenizer.json normalises (NFC), and, in a vocabulary without byte tokens, what became the unknown token.
+ * What detokenising cannot give back: U+2581 in a vocabulary that writes spaces so (it comes back as a space); text
+ * that a tokenizer.json normalises (NFC; a GGUF does not say that its model wants it, so there it is not done); a first
+ * space where a Metaspace component adds one only if it is missing; and, without byte tokens, what became the unknown
+ * token.
  *
  * This module depends on base alone: whoever has a GGUF open copies the arrays into a struct tok_spec.
- * Promises: ids equal to the original implementation's; detokenising gives the input bytes back, invalid UTF-8 included;
- * time linear in the input (a heap of merges, not rescans); user text becomes special tokens only with TOK_SPECIAL.
- * A tokenizer is immutable after open and may be used from several threads at once. */
+ * Promises: ids equal to the original implementation's; detokenising gives the input bytes back, invalid UTF-8
+ * included; time linear in the input (a heap of merges, not rescans); user text becomes control tokens only with
+ * TOK_SPECIAL (user-defined tokens, such as <tool_call> of some models, are text and always found). A tokenizer is
+ * immutable after open and may be used from several threads at once. */
 #ifndef GLIM_TEXT_TOKENIZER_H
 #define GLIM_TEXT_TOKENIZER_H
 
@@ -25,16 +28,17 @@ struct tok_piece {
 
 /* A vocabulary as a GGUF carries it. Arrays belong to the caller and may go after tok_open. */
 struct tok_spec {
-    const char *model;  /* tokenizer.ggml.model: "gpt2", "llama", "gemma4", "t5", … */
-    const char *pre;    /* tokenizer.ggml.pre: "llama-bpe", "qwen2", "smollm", …; NULL = absent */
+    const char *model; /* tokenizer.ggml.model: "gpt2", "llama", "gemma4", "t5", … */
+    const char *pre;   /* tokenizer.ggml.pre: "llama-bpe", "qwen2", "smollm", …; NULL = absent */
     size_t n_token;
     const struct tok_piece *token;
-    const float *score;   /* [n_token] or NULL */
-    const int32_t *type;  /* [n_token] or NULL: all normal */
+    const float *score;  /* [n_token] or NULL */
+    const int32_t *type; /* [n_token] or NULL: all normal */
     size_t n_merge;
     const struct tok_piece *merge; /* "left right" */
-    int32_t bos, eos, eot, unk; /* -1 = none */
-    int8_t add_bos, add_eos, add_space_prefix; /* -1 = the model's default, else 0 or 1; add_eos is for encoders: ignored */
+    int32_t bos, eos, eot, unk;    /* -1 = none */
+    int8_t add_bos, add_eos,
+        add_space_prefix; /* -1 = the model's default, else 0 or 1; add_eos is for encoders: ignored */
     /* further ids that end a generation (eot, eom, end-of-turn) as the checkpoint lists them */
     const int32_t *end;
     size_t n_end;
@@ -63,8 +67,8 @@ enum { TOK_ADD_BOS = 1, TOK_SPECIAL = 2 }; /* the values of glim.h */
 /* *ids in fresh memory (mem_free). Refused: text over 1 GiB, and a byte that the vocabulary has no token for. */
 glim_status tok_encode(const struct tokenizer *t, const char *text, size_t n, int flags, int32_t **ids, size_t *n_id,
                        struct glim_err *e);
-/* The bytes one token stands for; control tokens give none unless `special`. Valid while t lives. first: the token opens
- * the text (a SentencePiece vocabulary then drops the space it added). Out-of-range ids give none. */
+/* The bytes one token stands for; control tokens give none unless `special`. Valid while t lives. first: the token
+ * opens the text (a SentencePiece vocabulary then drops the space it added). Out-of-range ids give none. */
 struct tok_piece tok_bytes(const struct tokenizer *t, int32_t id, bool special, bool first);
 /* Whole sequences; NUL-terminated, mem_free. The inverse of tok_encode: where that added a space, this drops it. */
 glim_status tok_decode(const struct tokenizer *t, const int32_t *ids, size_t n_id, bool special, char **text, size_t *n,

@@ -1,5 +1,5 @@
-/* Lookups in the generated tables. Runs of equal class are found by binary search; for planes 0 and 1, where nearly all text
- * lives, an index by the upper bits narrows the search to a handful of runs. */
+/* Lookups in the generated tables. Runs of equal class are found by binary search; for planes 0 and 1, where nearly all
+ * text lives, an index by the upper bits narrows the search to a handful of runs. */
 #include "text/unicode.h"
 
 enum { BLOCKS = 512 };
@@ -48,8 +48,8 @@ bool uc_is_ascii(const uint8_t *p, size_t n)
 
 /* ---- NFC: decompose, order the marks, compose (Unicode Standard annex 15) ----
  *
- * The text is worked through in pieces that begin with a starter, held as one u32 a character: a code point, or INVALID plus
- * a byte that is passed through and never combines. */
+ * The text is worked through in pieces that begin with a starter, held as one u32 a character: a code point, or INVALID
+ * plus a byte that is passed through and never combines. */
 
 #define INVALID 0x80000000u
 

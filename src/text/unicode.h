@@ -1,7 +1,8 @@
 /* The few Unicode properties that pre-tokenisers ask for, and NFC. Version 16.0 (tools/gen_unicode.py says why).
  *
- * Text is bytes. Where a byte does not begin a well-formed UTF-8 sequence it stands for itself as one character of the class
- * of U+FFFD (a symbol), so that invalid input is split like the original would split its replacement character, but is kept. */
+ * Text is bytes. Where a byte does not begin a well-formed UTF-8 sequence it stands for itself as one character of the
+ * class of U+FFFD (a symbol), so that invalid input is split like the original would split its replacement character,
+ * but is kept. */
 #ifndef GLIM_TEXT_UNICODE_H
 #define GLIM_TEXT_UNICODE_H
 

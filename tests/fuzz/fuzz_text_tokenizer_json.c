@@ -18,7 +18,8 @@ static void check(bool ok, const char *what)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char text[] = "a ab  \xE2\x96\x81 <u>1 12\n\n\xC3\xA9" "e\xCC\x81 I'm \xFF\xE4\xBD\xA0!";
+    static const char text[] = "a ab  \xE2\x96\x81 <u>1 12\n\n\xC3\xA9"
+                               "e\xCC\x81 I'm \xFF\xE4\xBD\xA0!";
     struct glim_err e = {0};
     struct tokenizer *t;
     struct tok_json j = {.tokenizer = (const char *)data, .n_tokenizer = size};

@@ -1,7 +1,8 @@
-/* Any vocabulary and any text: nothing but an error sentence may go wrong, and where every byte has a token the bytes come back.
+/* Any vocabulary and any text: nothing but an error sentence may go wrong, and where every byte has a token the bytes
+ * come back.
  *
- * Input: byte 0 the model, 1 the pre-tokeniser and flags, 2 the number of pieces, 3 of merges; then pieces and merges, each a
- * length byte (low 4 bits; high bits: the type) and its text; what is left is the text to encode. */
+ * Input: byte 0 the model, 1 the pre-tokeniser and flags, 2 the number of pieces, 3 of merges; then pieces and merges,
+ * each a length byte (low 4 bits; high bits: the type) and its text; what is left is the text to encode. */
 #include "base/mem.h"
 #include "text/tok_impl.h"
 
@@ -47,11 +48,23 @@ static char byte_text[256][8];
 static void make(struct input *in, struct tok_spec *s)
 {
     static const char *const model[] = {"gpt2", "llama", "gemma4", "t5"};
-    static const char *const pre[] = {"gpt-2", "llama-bpe", "qwen35", "gpt-4o", "smollm", "deepseek-llm", "deepseek-v3", "default"};
+    static const char *const pre[] = {"gpt-2",  "llama-bpe",    "qwen35",      "gpt-4o",
+                                      "smollm", "deepseek-llm", "deepseek-v3", "default"};
     uint8_t kind = next(in) & 3, flags = next(in), n_piece = next(in), n_merge = next(in), head;
-    *s = (struct tok_spec){.model = model[kind], .pre = pre[flags & 7], .token = token, .score = score, .type = type, .merge = merge,
-                           .bos = -1, .eos = -1, .eot = -1, .unk = -1, .add_bos = -1, .add_eos = -1,
-                           .add_space_prefix = (int8_t)((flags >> 3 & 3) - 1), .remove_extra_spaces = flags & 32};
+    *s = (struct tok_spec){.model = model[kind],
+                           .pre = pre[flags & 7],
+                           .token = token,
+                           .score = score,
+                           .type = type,
+                           .merge = merge,
+                           .bos = -1,
+                           .eos = -1,
+                           .eot = -1,
+                           .unk = -1,
+                           .add_bos = -1,
+                           .add_eos = -1,
+                           .add_space_prefix = (int8_t)((flags >> 3 & 3) - 1),
+                           .remove_extra_spaces = flags & 32};
     for (int b = 0; b < 256; b++) {
         if (kind)
             snprintf(byte_text[b], sizeof *byte_text, "<0x%02X>", b);

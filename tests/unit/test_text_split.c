@@ -1,4 +1,5 @@
-/* If this fails: a family's words begin or end elsewhere than in training, so common words reach the model as rare tokens. */
+/* If this fails: a family's words begin or end elsewhere than in training, so common words reach the model as rare
+ * tokens. */
 #include "test_text_vocab.h"
 
 #include "text/split.h"
@@ -60,8 +61,9 @@ static void tokenizers_gives_the_same_words(void **state)
     json_decref(root);
 }
 
-static const char *const all[] = {"none",   "gpt-2",   "digits",       "llama3",         "qwen2",       "qwen35", "gpt-4o",
-                                  "tekken", "kimi-k2", "deepseek-llm", "deepseek-coder", "deepseek-v3", "default"};
+static const char *const all[] = {"none",           "gpt-2",       "digits", "llama3",  "qwen2",
+                                  "qwen35",         "gpt-4o",      "tekken", "kimi-k2", "deepseek-llm",
+                                  "deepseek-coder", "deepseek-v3", "default"};
 enum { N_ALL = sizeof all / sizeof *all };
 
 static glim_status append(void *user, const uint8_t *p, size_t n)
@@ -96,8 +98,14 @@ static void invalid_bytes_are_kept_like_a_symbol(void **state)
 {
     (void)state;
     expect_words("gpt-2", "a\xFF\xFE b", 5, "1 2 2 ");
-    expect_words("llama3", "\xFF" "abc", 4, "4 "); /* a symbol may begin a word there */
-    expect_words("digits", "12\x80" "3", 4, "1 1 1 1 ");
+    expect_words("llama3",
+                 "\xFF"
+                 "abc",
+                 4, "4 "); /* a symbol may begin a word there */
+    expect_words("digits",
+                 "12\x80"
+                 "3",
+                 4, "1 1 1 1 ");
 }
 
 static glim_status refuse(void *user, const uint8_t *p, size_t n)
@@ -120,7 +128,8 @@ static void the_first_failure_stops_it(void **state)
 static void long_runs_take_linear_time(void **state)
 {
     (void)state;
-    static const char *const unit[] = {" ", "\n", "a", "A", "1", ".", "\xCC\x81", "\xE3\x80\x80", "\x01", "aA", " \n", "'"};
+    static const char *const unit[] = {" ",        "\n",           "a",    "A",  "1",   ".",
+                                       "\xCC\x81", "\xE3\x80\x80", "\x01", "aA", " \n", "'"};
     const size_t n = 300000;
     char *text = mem_alloc(n);
     struct timespec a, b;
@@ -163,9 +172,12 @@ static void patterns_are_known_by_their_exact_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokenizers_gives_the_same_words),      cmocka_unit_test(words_laid_end_to_end_are_the_text),
-        cmocka_unit_test(invalid_bytes_are_kept_like_a_symbol), cmocka_unit_test(the_first_failure_stops_it),
-        cmocka_unit_test(long_runs_take_linear_time),           cmocka_unit_test(patterns_are_known_by_their_exact_text),
+        cmocka_unit_test(tokenizers_gives_the_same_words),
+        cmocka_unit_test(words_laid_end_to_end_are_the_text),
+        cmocka_unit_test(invalid_bytes_are_kept_like_a_symbol),
+        cmocka_unit_test(the_first_failure_stops_it),
+        cmocka_unit_test(long_runs_take_linear_time),
+        cmocka_unit_test(patterns_are_known_by_their_exact_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

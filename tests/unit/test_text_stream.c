@@ -1,5 +1,5 @@
-/* If this fails: people see broken characters while an answer streams, or the stop string they asked not to see, or text past
- * it. */
+/* If this fails: people see broken characters while an answer streams, or the stop string they asked not to see, or
+ * text past it. */
 #include "test_text_vocab.h"
 
 #include "text/stream.h"
@@ -13,8 +13,8 @@ static struct text_stream *make(const char *const *stop, size_t n)
     return s;
 }
 
-/* What comes out when the text goes in by pieces of `step` bytes; *stopped as after the last push. Every output must be whole
- * UTF-8. */
+/* What comes out when the text goes in by pieces of `step` bytes; *stopped as after the last push. Every output must be
+ * whole UTF-8. */
 static char *streamed(const char *const *stop, size_t n_stop, const char *text, size_t n, size_t step, bool *stopped)
 {
     struct text_stream *s = make(stop, n_stop);
@@ -43,7 +43,8 @@ static void expect(const char *const *stop, size_t n_stop, const char *text, con
         bool stopped;
         char *have = streamed(stop, n_stop, text, strlen(text), step, &stopped);
         if (strcmp(have, want) != 0 || stopped != want_stopped)
-            fail_msg("\"%s\" by %zu: have \"%s\" (%d), need \"%s\" (%d)", text, step, have, stopped, want, want_stopped);
+            fail_msg("\"%s\" by %zu: have \"%s\" (%d), need \"%s\" (%d)", text, step, have, stopped, want,
+                     want_stopped);
         mem_free(have);
     }
 }

@@ -1,6 +1,6 @@
-/* If this fails: a GGUF's vocabulary is misread, refused for no reason, or accepted though it is damaged; special tokens leak into
- * what users type; decoded text gains or loses spaces. Small vocabularies written out here; the real ones are in
- * test_text_vocab.c. */
+/* If this fails: a GGUF's vocabulary is misread, refused for no reason, or accepted though it is damaged; special
+ * tokens leak into what users type; decoded text gains or loses spaces. Small vocabularies written out here; the real
+ * ones are in test_text_vocab.c. */
 #include "test_text_vocab.h"
 
 #include "text/tok_impl.h"
@@ -36,8 +36,18 @@ static void merge(struct made *m, const char *s)
 static void begin(struct made *m, const char *model, const char *pre)
 {
     memset(m, 0, sizeof *m);
-    m->spec = (struct tok_spec){.model = model, .pre = pre, .token = m->token, .score = m->score, .type = m->type,
-                                .merge = m->merge, .bos = -1, .eos = -1, .eot = -1, .unk = -1, .add_bos = -1, .add_eos = -1,
+    m->spec = (struct tok_spec){.model = model,
+                                .pre = pre,
+                                .token = m->token,
+                                .score = m->score,
+                                .type = m->type,
+                                .merge = m->merge,
+                                .bos = -1,
+                                .eos = -1,
+                                .eot = -1,
+                                .unk = -1,
+                                .add_bos = -1,
+                                .add_eos = -1,
                                 .add_space_prefix = -1};
 }
 
@@ -50,8 +60,8 @@ static void make_bpe(struct made *m, const char *pre)
         utf8_encode(tok_letter_of_byte((uint8_t)b), utf8);
         add(m, utf8, TOK_NORMAL, 0);
     }
-    static const char *const made_by[][2] = {{"he", "h e"}, {"ll", "l l"}, {"hell", "he ll"}, {"hello", "hell o"},
-                                             {"\xC4\xA0hello", "\xC4\xA0 hello"}};
+    static const char *const made_by[][2] = {
+        {"he", "h e"}, {"ll", "l l"}, {"hell", "he ll"}, {"hello", "hell o"}, {"\xC4\xA0hello", "\xC4\xA0 hello"}};
     for (int i = 0; i < 5; i++) {
         add(m, made_by[i][0], TOK_NORMAL, 0);
         merge(m, made_by[i][1]);
@@ -76,8 +86,18 @@ static void make_spm(struct made *m, const char *model)
         snprintf(hex, sizeof hex, "<0x%02X>", b);
         add(m, hex, TOK_BYTE, 0);
     }
-    static const char *const piece[] = {"\xE2\x96\x81\xE2\x96\x81", "he", "ll", "hell", "hello", "\xE2\x96\x81hello", /* 259 … 264 */
-                                        "\xE2\x96\x81", "h", "e", "l", "o", "\xC3\xA9"};                      /* 265 … 270 */
+    static const char *const piece[] = {"\xE2\x96\x81\xE2\x96\x81",
+                                        "he",
+                                        "ll",
+                                        "hell",
+                                        "hello",
+                                        "\xE2\x96\x81hello", /* 259 … 264 */
+                                        "\xE2\x96\x81",
+                                        "h",
+                                        "e",
+                                        "l",
+                                        "o",
+                                        "\xC3\xA9"}; /* 265 … 270 */
     for (int i = 0; i < 12; i++)
         add(m, piece[i], TOK_NORMAL, -(float)i);
     add(m, "<|u|>", TOK_USER, 0); /* 271 */
@@ -124,7 +144,7 @@ static void merges_go_by_rank(void **state)
     expect_ids(t, "hell", 4, 0, "258");
     expect_ids(t, "helo", 4, 0, "256 108 111");
     expect_ids(t, "lll", 3, 0, "257 108"); /* equal ranks from the left */
-    expect_ids(t, "", 0, TOK_ADD_BOS, "");  /* gpt-2 does not add its bos by itself */
+    expect_ids(t, "", 0, TOK_ADD_BOS, ""); /* gpt-2 does not add its bos by itself */
     tok_close(t);
 
     m.spec.n_merge--; /* without the merge " hello" stays in two */
@@ -225,9 +245,10 @@ static void ends_come_from_ids_and_spellings(void **state)
 static void every_listed_name_of_a_pre_tokeniser_opens(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama-bpe", "llama3", "llama-v3", "falcon3", "smollm", "qwen2", "deepseek-r1-qwen", "gpt-2",
-                                        "gpt2", "default", "qwen35", "gpt-4o", "llama4", "tekken", "deepseek-llm",
-                                        "deepseek-coder", "deepseek-v3", "kimi-k2", "refact", "glm4", "minimax-m2"};
+    static const char *const names[] = {
+        "llama-bpe",    "llama3",         "llama-v3",    "falcon3", "smollm", "qwen2",  "deepseek-r1-qwen",
+        "gpt-2",        "gpt2",           "default",     "qwen35",  "gpt-4o", "llama4", "tekken",
+        "deepseek-llm", "deepseek-coder", "deepseek-v3", "kimi-k2", "refact", "glm4",   "minimax-m2"};
     struct made m;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         make_bpe(&m, names[i]);
@@ -303,10 +324,15 @@ static void a_vocabulary_may_lack_types_and_repeat_itself(void **state)
     struct made m;
     make_bpe(&m, "gpt-2");
     add(&m, "hello", TOK_NORMAL, 0); /* spelled like 259 */
+    add(&m, "x\xE4\xBD\xA0", TOK_NORMAL, 0);
+    add(&m, "x", TOK_NORMAL, 0);
     merge(&m, "h e");
     struct tokenizer *t = open_spec(&m.spec);
     expect_ids(t, "hello", 5, 0, "259");
     assert_int_equal(tok_bytes(t, 266, false, false).n, 5);
+    assert_int_equal(tok_bytes(t, 267, false, false).n, 4); /* not in the byte alphabet: stands for its own text */
+    assert_memory_equal(tok_bytes(t, 267, false, false).s, "x\xE4\xBD\xA0", 4);
+    assert_int_equal(tok_bytes(t, 268, false, false).n, 1);
     tok_close(t);
     m.spec.type = NULL;
     t = open_spec(&m.spec);
@@ -329,7 +355,8 @@ static void spm_merges_by_score_after_a_dummy_space(void **state)
     expect_ids(t, "<0x41><s>", 9, 0, "265 63 51 123 55 52 65 63 118 65"); /* spellings of tokens are text */
     expect_ids(t, "<s>hello</s>", 12, TOK_SPECIAL, "1 264 2");
     expect_ids(t, "<|u|>hello", 10, 0, "271 264");
-    static const char *const text[] = {"hello", " hello", "  hello  ", "\n", "", "\xFF\xFE", "h\xC3", "<|u|> hello", " "};
+    static const char *const text[] = {"hello",    " hello", "  hello  ",   "\n", "",
+                                       "\xFF\xFE", "h\xC3",  "<|u|> hello", " "};
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
         expect_round_trip(t, text[i], strlen(text[i]), 0);
         expect_round_trip(t, text[i], strlen(text[i]), TOK_SPECIAL);
@@ -349,6 +376,24 @@ static void spm_merges_by_score_after_a_dummy_space(void **state)
     expect_ids(t, "hello", 5, 0, "263");
     expect_ids(t, " hello", 6, 0, "264");
     expect_round_trip(t, " hello", 6, 0);
+    tok_close(t);
+}
+
+static void equal_scores_go_from_the_left(void **state)
+{
+    (void)state;
+    struct made m;
+    make_spm(&m, "llama");
+    int32_t b = add(&m, "b", TOK_NORMAL, -20), hb = add(&m, "hb", TOK_NORMAL, 0.0f),
+            hh = add(&m, "hh", TOK_NORMAL, -0.0f);
+    struct tokenizer *t = open_spec(&m.spec);
+    struct str want = {0};
+    str_printf(&want, "265 %d %d", hh, b); /* -0 is no lower than 0 */
+    expect_ids(t, "hhb", 3, 0, want.s);
+    str_clear(&want);
+    str_printf(&want, "265 %d", hb);
+    expect_ids(t, "hb", 2, 0, want.s);
+    str_fini(&want);
     tok_close(t);
 }
 
@@ -539,6 +584,7 @@ int main(void)
         cmocka_unit_test(damaged_vocabularies_are_refused),
         cmocka_unit_test(a_vocabulary_may_lack_types_and_repeat_itself),
         cmocka_unit_test(spm_merges_by_score_after_a_dummy_space),
+        cmocka_unit_test(equal_scores_go_from_the_left),
         cmocka_unit_test(special_ids_of_spm_have_defaults),
         cmocka_unit_test(without_byte_tokens_there_is_the_unknown),
         cmocka_unit_test(gemma4_merges_characters),

@@ -1,4 +1,5 @@
-/* If this fails: words of some language are cut at the wrong places, or accents typed in two ways give two token lists. */
+/* If this fails: words of some language are cut at the wrong places, or accents typed in two ways give two token lists.
+ */
 #include "test_text_vocab.h"
 
 #include "base/hash.h"
@@ -11,8 +12,8 @@ static void classes_have_the_size_they_have_in_unicode_16(void **state)
     static const struct {
         uint8_t mask;
         int n;
-    } want[] = {{UC_L, 141028}, {UC_N, 1911}, {UC_M, 2501}, {UC_P, 855}, {UC_S, 8514}, {UC_UPPER, 1889}, {UC_LOWER, 2258},
-                {UC_SPACE, 25}};
+    } want[] = {{UC_L, 141028}, {UC_N, 1911},     {UC_M, 2501},     {UC_P, 855},
+                {UC_S, 8514},   {UC_UPPER, 1889}, {UC_LOWER, 2258}, {UC_SPACE, 25}};
     int have[8] = {0};
     for (uint32_t cp = 0; cp < 0x110000; cp++)
         for (int k = 0; k < 8; k++)
@@ -27,13 +28,33 @@ static void single_characters_have_their_class(void **state)
     static const struct {
         uint32_t cp;
         uint8_t cls;
-    } want[] = {{'a', UC_L | UC_LOWER},   {'Z', UC_L | UC_UPPER},    {'0', UC_N},         {' ', UC_SPACE},
-                {'\n', UC_SPACE},         {0, 0},                    {'_', UC_P},         {'$', UC_S},
-                {0x1C5, UC_L | UC_UPPER}, {0x2B0, UC_L},             {0x301, UC_M},       {0xBD, UC_N},
-                {0x85, UC_SPACE},         {0x3000, UC_SPACE},        {0x200B, 0},         {0x4E00, UC_L},
-                {0x1F600, UC_S},          {0x10FFFF, 0},             {0xE0100, UC_M},     {0x1E943, UC_L | UC_LOWER},
-                {0x2028, UC_SPACE},       {0xA7CB, UC_L | UC_UPPER}, {0x20000, UC_L},     {0x31350, UC_L},
-                {0x323AF, UC_L},          {0x323B0, 0},              {0x1FFFF, 0}};
+    } want[] = {{'a', UC_L | UC_LOWER},
+                {'Z', UC_L | UC_UPPER},
+                {'0', UC_N},
+                {' ', UC_SPACE},
+                {'\n', UC_SPACE},
+                {0, 0},
+                {'_', UC_P},
+                {'$', UC_S},
+                {0x1C5, UC_L | UC_UPPER},
+                {0x2B0, UC_L},
+                {0x301, UC_M},
+                {0xBD, UC_N},
+                {0x85, UC_SPACE},
+                {0x3000, UC_SPACE},
+                {0x200B, 0},
+                {0x4E00, UC_L},
+                {0x1F600, UC_S},
+                {0x10FFFF, 0},
+                {0xE0100, UC_M},
+                {0x1E943, UC_L | UC_LOWER},
+                {0x2028, UC_SPACE},
+                {0xA7CB, UC_L | UC_UPPER},
+                {0x20000, UC_L},
+                {0x31350, UC_L},
+                {0x323AF, UC_L},
+                {0x323B0, 0},
+                {0x1FFFF, 0}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         if (uc_class(want[i].cp) != want[i].cls)
             fail_msg("U+%04X: have %d, need %d", want[i].cp, uc_class(want[i].cp), want[i].cls);
@@ -131,9 +152,14 @@ static void nfc_keeps_invalid_bytes_and_stays_linear(void **state)
 {
     (void)state;
     struct str s = {0}, marks = {0};
-    uc_nfc((const uint8_t *)"e\xCC\x81\xFF" "e\xCC", 6, &s);
+    uc_nfc((const uint8_t *)"e\xCC\x81\xFF"
+                            "e\xCC",
+           6, &s);
     assert_int_equal(s.n, 5);
-    assert_memory_equal(s.s, "\xC3\xA9\xFF" "e\xCC", 5);
+    assert_memory_equal(s.s,
+                        "\xC3\xA9\xFF"
+                        "e\xCC",
+                        5);
     str_clear(&s);
     for (int i = 0; i < 200000; i++) /* by turns above and below: the worst order */
         str_puts(&marks, i % 2 ? "\xCC\xA3" : "\xCC\x81");

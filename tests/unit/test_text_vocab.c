@@ -1,5 +1,5 @@
-/* If this fails: glim reads other tokens than the model was trained on, and every answer gets worse without any error; or a
- * long paste hangs the tokenizer. */
+/* If this fails: glim reads other tokens than the model was trained on, and every answer gets worse without any error;
+ * or a long paste hangs the tokenizer. */
 #include "test_text_vocab.h"
 
 #include <time.h>
@@ -164,7 +164,8 @@ static void other_programs_give_the_same_ids(void **state)
 
 /* ---- bytes come back ---- */
 
-/* Phi-3's </s> is user-defined there and swallows spaces; DeepSeek's first vocabulary lacks the bytes that UTF-8 never has. */
+/* Phi-3's </s> is user-defined there and swallows spaces; DeepSeek's first vocabulary lacks the bytes that UTF-8 never
+ * has. */
 static bool can_hold(const char *name, const char *s, size_t n)
 {
     bool ok = true;
@@ -207,7 +208,8 @@ static void a_byte_without_a_token_is_refused(void **state)
 static void long_words_take_linear_time(void **state)
 {
     (void)state;
-    static const char *const unit[] = {"a", " ", "\n", "1", ".", "\xE4\xBD\xA0", "\x80", "A", "\xCC\x81", "ab ", " a1,"};
+    static const char *const unit[] = {"a",    " ", "\n",       "1",   ".",   "\xE4\xBD\xA0",
+                                       "\x80", "A", "\xCC\x81", "ab ", " a1,"};
     const size_t mega = 1 << 20;
     char *text = mem_alloc(mega + 4);
     assert_non_null(text);

@@ -171,18 +171,20 @@ static inline void expect_round_trip(const struct tokenizer *t, const char *text
 {
     struct glim_err e = {0};
     int32_t *id;
-    size_t n_id, n_back;
-    char *back;
-    if (tok_encode(t, text, n, flags, &id, &n_id, &e) != GLIM_OK || tok_decode(t, id, n_id, true, &back, &n_back, &e) != GLIM_OK)
+    size_t n_id, n_back = 0;
+    char *back = NULL;
+    if (tok_encode(t, text, n, flags, &id, &n_id, &e) != GLIM_OK ||
+        tok_decode(t, id, n_id, true, &back, &n_back, &e) != GLIM_OK)
         fail_msg("%s", e.message);
     if (n_back != n || memcmp(back, text, n) != 0)
-        fail_msg("%s: %zu bytes came back as %zu: \"%.*s\" as \"%.*s\"", tok_pre_name(t), n, n_back, (int)n, text, (int)n_back,
-                 back);
+        fail_msg("%s: %zu bytes came back as %zu: \"%.*s\" as \"%.*s\"", tok_pre_name(t), n, n_back, (int)n, text,
+                 (int)n_back, back);
     mem_free(back);
     mem_free(id);
 }
 
-/* A text of up to 60 pieces: random bytes, characters of many scripts, emoji, runs of spaces, NULs. U+2581 does not occur. */
+/* A text of up to 60 pieces: random bytes, characters of many scripts, emoji, runs of spaces, NULs. U+2581 does not
+ * occur. */
 static inline uint32_t next_random(uint64_t *x)
 {
     *x = *x * 6364136223846793005u + 1442695040888963407u;
@@ -191,10 +193,13 @@ static inline uint32_t next_random(uint64_t *x)
 
 static inline void random_text(uint64_t *x, struct str *s)
 {
-    static const uint32_t first[] = {0x20, 0x61, 0xC0, 0x370, 0x410, 0x5D0, 0x620, 0x905, 0xE01, 0x1100, 0x2010, 0x3041,
-                                     0x4E00, 0xAC00, 0xFF01, 0x10400, 0x1F300, 0x1F1E6, 0x20000, 0xE0100};
-    static const char *const word[] = {"the ", " I'm", "don't", "1234567", "\r\n", " \n", "\t\t", "<|im_end|>", "<0x41>", "éà",
-                                       "e\xCC\x81", "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80", "</s>", "..."};
+    static const uint32_t first[] = {0x20,   0x61,    0xC0,    0x370,   0x410,   0x5D0,  0x620,
+                                     0x905,  0xE01,   0x1100,  0x2010,  0x3041,  0x4E00, 0xAC00,
+                                     0xFF01, 0x10400, 0x1F300, 0x1F1E6, 0x20000, 0xE0100};
+    static const char *const word[] = {"the ",   " I'm", "don't",     "1234567",
+                                       "\r\n",   " \n",  "\t\t",      "<|im_end|>",
+                                       "<0x41>", "éà",   "e\xCC\x81", "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80",
+                                       "</s>",   "..."};
     char utf8[4];
     str_clear(s);
     str_puts(s, "");
