@@ -36,7 +36,7 @@ BUILDS = {  # kind of suite: build folder, CMake options, compiler
     "fuzz": ("build-fuzz", ["-DCMAKE_BUILD_TYPE=Debug", "-DGLIM_FUZZ=ON"], "clang"),
 }
 SANITIZER_ENV = {
-    "ASAN_OPTIONS": "allocator_may_return_null=1:detect_leaks=1:abort_on_error=0",
+    "ASAN_OPTIONS": "allocator_may_return_null=1:detect_leaks=1:abort_on_error=0:quarantine_size_mb=32",
     "UBSAN_OPTIONS": "print_stacktrace=1",
     "TSAN_OPTIONS": "halt_on_error=1",
 }

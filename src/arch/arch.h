@@ -29,9 +29,11 @@ glim_status arch_plan(struct config *c, const struct arch **arch, struct plan *p
 
 /* ---- shared by the rows ---- */
 
+enum rope_type { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN };
+
 /* The scaling rules of a rotary embedding, as config files state them. */
 struct rope_config {
-    enum { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN } type;
+    enum rope_type type;
     float theta, factor;
     float low_freq_factor, high_freq_factor;                         /* llama3 */
     float original_ctx;                                              /* llama3, yarn */

@@ -59,11 +59,11 @@ static glim_status rope_number(const struct config *c, json_t *d, const char *ke
     return GLIM_OK;
 }
 
-static glim_status rope_type(const struct config *c, const char *s, struct rope_config *r, struct glim_err *e)
+static glim_status read_type(const struct config *c, const char *s, struct rope_config *r, struct glim_err *e)
 {
     static const struct {
         const char *name;
-        int type;
+        enum rope_type type;
     } names[] = {{"default", ROPE_PLAIN},
                  {"none", ROPE_PLAIN},
                  {"linear", ROPE_LINEAR},
@@ -92,7 +92,7 @@ static glim_status read_dict(const struct config *c, json_t *d, struct rope_conf
     if (type && !json_is_string(type))
         return err_set(e, GLIM_FAILED, "open model: %s/config.json: rope_type: have no string, need one", c->ck->path);
     if (type)
-        TRY(rope_type(c, json_string_value(type), r, e));
+        TRY(read_type(c, json_string_value(type), r, e));
     TRY(rope_number(c, d, "rope_theta", &r->theta, e));
     TRY(rope_number(c, d, "factor", &r->factor, e));
     TRY(rope_number(c, d, "low_freq_factor", &r->low_freq_factor, e));
@@ -126,7 +126,7 @@ static glim_status read_gguf(struct config *c, struct rope_config *r, struct gli
     char type[32] = "none";
     TRY(cfg_float(c, NULL, "rope.freq_base", true, &r->theta, e));
     TRY(cfg_str(c, NULL, "rope.scaling.type", true, type, sizeof type, e));
-    TRY(rope_type(c, type, r, e));
+    TRY(read_type(c, type, r, e));
     TRY(cfg_float(c, NULL, "rope.scaling.factor", true, &r->factor, e));
     int64_t ctx = (int64_t)r->original_ctx;
     TRY(cfg_int(c, NULL, "rope.scaling.original_context_length", true, 1, 1 << 30, &ctx, e));

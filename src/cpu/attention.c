@@ -1,13 +1,14 @@
 /* attention: cutting a batch into walks and sharing them out.
  *
- * The rows of a span are cut into blocks of positions that share a page. A walk is a block times a run of KV heads, one job
- * (attention.h) each. Usually a member takes walks from a queue, the longest contexts first, and does each alone. That
- * balances as long as no walk is a large part of the whole. Where one is (decoding a single long sequence), the crew does
- * its block together, one step of a chunk after another, cut by pages, queries and dims. Neither changes a bit.
+ * The rows of a span are cut into blocks of positions that share a page. A walk is a block times a run of KV heads, one
+ * job (attention.h) each. Usually a member takes walks from a queue, the longest contexts first, and does each alone.
+ * That balances as long as no walk is a large part of the whole. Where one is (decoding a single long sequence), the
+ * crew does its block together, one step of a chunk after another, cut by pages, queries and dims. Neither changes a
+ * bit.
  *
- * Decoding is bound by memory. So a walk takes as many KV heads as its query limit allows, and goes through its pages in
- * small groups, all heads of a group before the next: reads then run along whole pages of the pool. The next piece is
- * fetched while one is in work, because pages may lie anywhere. */
+ * Decoding is bound by memory. So a walk takes as many KV heads as its query limit allows, and goes through its pages
+ * in small groups, all heads of a group before the next: reads then run along whole pages of the pool. The next piece
+ * is fetched while one is in work, because pages may lie anywhere. */
 #include "cpu/attention.h"
 #include "cpu/cpu_impl.h"
 
@@ -20,7 +21,7 @@ enum {
     WALK_QUERIES = 64,      /* most queries of a member's walk */
     WALK_SCORES = 512,      /* pages * queries of its chunk: scores, and K and V when queries are many, stay in cache */
     GROUP_PAGES = 4,        /* pages of a group: what the kernels' tiles take at once */
-    GROUP_QUERIES = 16,     /* jobs with more queries are bound by arithmetic: their group is the chunk */
+    GROUP_QUERIES = 0,      /* jobs with more queries are bound by arithmetic: their group is the chunk */
     STEP_PAGES = 32,        /* pages of a piece of the scores step when the crew works together */
     TOGETHER_TOKENS = 4096, /* tokens of a one-row chunk when the crew works together */
     TOGETHER_NS = 20000,    /* blocks below this are not worth three barriers a chunk */
@@ -87,8 +88,8 @@ static void job_cut(struct attn_job *j, float *base, struct job_room r)
 }
 
 struct attn_layout {
-    size_t alone_jobs, alone_bytes;                   /* a member's walk: its jobs, then their rooms */
-    size_t block_at, job_at, room_at, bytes;          /* after the members' walks: blocks, the walk done together */
+    size_t alone_jobs, alone_bytes;          /* a member's walk: its jobs, then their rooms */
+    size_t block_at, job_at, room_at, bytes; /* after the members' walks: blocks, the walk done together */
     size_t together_scores;
 };
 
@@ -202,8 +203,8 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Part i of n of what the jobs will read of pages [p0, p1): base is where job 0's KV head lies in page 0, run how many bytes
- * follow it in each page. */
+/* Part i of n of what the jobs will read of pages [p0, p1): base is where job 0's KV head lies in page 0, run how many
+ * bytes follow it in each page. */
 static void fetch(const struct attn_job *j, const unsigned char *base, uint32_t p0, uint32_t p1, size_t run, size_t i,
                   size_t n)
 {
@@ -212,7 +213,7 @@ static void fetch(const struct attn_job *j, const unsigned char *base, uint32_t 
         size_t page = from / run, at = from % run, stop = (page + 1) * run < to ? run : to - page * run;
         const unsigned char *p = base + j->page[j->first + p0 + page] * j->page_bytes;
         for (; at < stop; at += 64)
-            __builtin_prefetch(p + at, 0, 2);
+            (void)p;
         from = page * run + stop;
     }
 }

@@ -5,16 +5,10 @@
  * values sixteen dims of one token. nq, nv and the cache's type are constants of each instance, so the tile stays in
  * registers. */
 #include "cpu/attention.h"
+#include "cpu/unroll.h"
 #include "cpu/lanes_math.h"
 
-/* Registers hold an array only if every index is a constant: the loops over a tile must vanish. */
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
-
-enum { MAX_Q = 6, MAX_V = 4 };
+enum { MAX_Q = 6, MAX_V = 4, FETCH_V = 4 };
 
 LANES_INLINE vf load_as(enum kv_type type, const void *p, size_t i)
 {
@@ -65,6 +59,22 @@ static uint32_t tile_queries(uint32_t n)
             call(1);                                                                                                   \
     } while (0)
 
+static size_t type_bytes(enum kv_type type)
+{
+    return type == KV_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* K and V of page p of the chunk, of the last page past its end. */
+static const unsigned char *page_k(const struct attn_job *j, uint32_t p)
+{
+    return j->k + j->page[j->first + (p < j->n_page ? p : j->n_page - 1)] * j->page_bytes;
+}
+
+static const unsigned char *page_v(const struct attn_job *j, uint32_t p)
+{
+    return j->v + j->page[j->first + (p < j->n_page ? p : j->n_page - 1)] * j->page_bytes;
+}
+
 /* ---- scores ---- */
 
 /* Queries [q0, q0 + nq), pages [p0, p0 + np) of the chunk. */
@@ -79,13 +89,18 @@ LANES_INLINE void score_tile(const struct attn_job *j, enum kv_type type, const 
         k[p] = j->k + j->page[j->first + p0 + (uint32_t)p] * j->page_bytes;
         UNROLL for (int i = 0; i < nq; i++) acc[i][p] = v_set(0);
     }
-    for (size_t d = 0; d < j->head_dim; d++) {
-        vf col[MAX_V];
-        UNROLL for (int p = 0; p < np; p++) col[p] = load_as(type, k[p], d * KV_PAGE);
-        UNROLL for (int i = 0; i < nq; i++)
-        {
-            vf a = v_set(q[(size_t)i * j->head_dim + d]);
-            UNROLL for (int p = 0; p < np; p++) acc[i][p] = v_fma(a, col[p], acc[i][p]);
+    size_t part = (j->head_dim + (size_t)np - 1) / (size_t)np;
+    for (size_t d = 0, end = part, next = 0; d < j->head_dim; end += part, next++) {
+        const unsigned char *ahead = q0 == 0 ? page_k(j, p0 + (uint32_t)np + (uint32_t)next) : k[0];
+        for (; d < end && d < j->head_dim; d++, ahead += np * KV_PAGE * (int)type_bytes(type)) {
+            vf col[MAX_V];
+            UNROLL for (int i = 0; i < np * KV_PAGE * (int)type_bytes(type); i += 64) __builtin_prefetch(ahead + i);
+            UNROLL for (int p = 0; p < np; p++) col[p] = load_as(type, k[p], d * KV_PAGE);
+            UNROLL for (int i = 0; i < nq; i++)
+            {
+                vf a = v_set(q[(size_t)i * j->head_dim + d]);
+                UNROLL for (int p = 0; p < np; p++) acc[i][p] = v_fma(a, col[p], acc[i][p]);
+            }
         }
     }
     vf scale = v_set(j->scale);
@@ -240,7 +255,7 @@ LANES_INLINE void value_tile(const struct attn_job *j, enum kv_type type, const 
         }
     }
     for (uint32_t p = at.p0; p < at.p1; p++) {
-        const unsigned char *page = j->v + j->page[j->first + p] * j->page_bytes;
+        const unsigned char *page = page_v(j, p), *ahead = page_v(j, p + FETCH_V);
         const float *e = j->s + ((size_t)p * j->n_query + q0) * KV_PAGE, *c = j->c + (size_t)p * j->n_query + q0;
         if (rescales(c, nq)) {
             UNROLL for (int i = 0; i < nq; i++)
@@ -251,6 +266,8 @@ LANES_INLINE void value_tile(const struct attn_job *j, enum kv_type type, const 
         for (size_t t = at.t0; t < at.t1; t++) {
             const float *et = e + t;
             vf row[MAX_V];
+            UNROLL for (int i = 0; i < nv * 16 * (int)type_bytes(type); i += 64)
+                __builtin_prefetch(ahead + (t * hd + d) * type_bytes(type) + (size_t)i);
             UNROLL for (int v = 0; v < nv; v++)
             {
                 size_t x = t * hd + d + 16 * (size_t)v;

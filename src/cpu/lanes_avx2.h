@@ -10,7 +10,11 @@
 
 #define LANES_INLINE  static inline __attribute__((always_inline))
 #define LANES_NAME(x) x##_avx2
-enum { LANES_TILE_Q = 6, LANES_ACC = 6 }; /* queries and accumulators of a register tile: 12 of the 16 registers; the rest hold a broadcast and two halves of an operand */
+enum {
+    LANES_TILE_Q = 6,
+    LANES_ACC = 6
+}; /* queries and accumulators of a register tile: 12 of the 16 registers; the rest hold a broadcast and two halves of
+      an operand */
 
 typedef struct {
     __m256 a, b; /* lanes 0-7, 8-15 */

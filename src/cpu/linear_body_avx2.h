@@ -5,16 +5,12 @@
 #define GLIM_CPU_LINEAR_BODY_AVX2_H
 
 #include "cpu/linear.h"
+#include "cpu/unroll.h"
 
 #include <immintrin.h>
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 
 extern linear_unpack *const linear_unpack_avx2[PACK_COUNT];
 extern linear_product *const linear_row_avx2[PACK_COUNT][2];

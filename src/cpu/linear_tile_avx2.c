@@ -56,7 +56,7 @@ struct kind {
 /* One panel, rows [row, row + R) of the tile. */
 INLINE void rows(const struct linear_args *a, const struct kind k, uint32_t panel, uint32_t row, const int R)
 {
-    const unsigned quads = k.group / 4;
+    const unsigned quads = k.group / 4, n_group = RUN / k.group;
     const size_t tile_rows = a->rows;
     const uint8_t *scale = a->panel + panel * a->panel_bytes, *u = scale + a->q_offset;
     const uint8_t *sum = (const uint8_t *)a->sum + 4 * row;
@@ -70,8 +70,7 @@ INLINE void rows(const struct linear_args *a, const struct kind k, uint32_t pane
     for (uint32_t n = a->n_in / RUN; n > 0;
          n--, x += tile_rows * RUN, lo += k.wide ? tile_rows * RUN : 0, d += tile_rows) {
         UNROLL
-        for (unsigned h = 0; h < RUN / k.group;
-             h++, u += 64 * quads, scale += k.has_min ? 128 : 64, sum += 4 * tile_rows) {
+        for (unsigned h = 0; h < n_group; h++) {
             __m256i isum[3][2];
             UNROLL
             for (int i = 0; i < 2 * R; i++)
@@ -95,6 +94,9 @@ INLINE void rows(const struct linear_args *a, const struct kind k, uint32_t pane
                     acc[r][half] = _mm256_fmadd_ps(_mm256_loadu_ps((const float *)(const void *)scale + 16 + 8 * half),
                                                    _mm256_castsi256_ps(spread4(sum + 4 * r)), acc[r][half]);
             }
+            u += 64 * quads;
+            scale += k.has_min ? 128 : 64;
+            sum += 4 * tile_rows;
         }
     }
     UNROLL

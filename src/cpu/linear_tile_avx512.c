@@ -13,7 +13,7 @@
 INLINE void tile(const struct linear_args *a, uint32_t panel, const unsigned group, const bool has_min, const int R,
                  const int P, const bool wide)
 {
-    const unsigned quads = group / 4;
+    const unsigned quads = group / 4, n_group = RUN / group;
     const uint8_t *scale = a->panel + panel * a->panel_bytes, *u = scale + a->q_offset, *sum = a->sum;
     const size_t other = a->panel_bytes; /* from a panel to the next */
     const int8_t *x = a->hi, *lo = a->lo;
@@ -29,7 +29,7 @@ INLINE void tile(const struct linear_args *a, uint32_t panel, const unsigned gro
         for (size_t i = 0; i < lines; i++, soon += 64)
             _mm_prefetch(soon, _MM_HINT_T1);
         UNROLL
-        for (unsigned h = 0; h < RUN / group; h++, u += 64 * quads, scale += has_min ? 128 : 64, sum += 4 * R) {
+        for (unsigned h = 0; h < n_group; h++) {
             __m512i isum[2][TILE_MAX], top[TILE_MAX];
             UNROLL
             for (int i = 0; i < P * R; i++) {
@@ -69,6 +69,9 @@ INLINE void tile(const struct linear_args *a, uint32_t panel, const unsigned gro
                         acc[p][r] = _mm512_fmadd_ps(gb, _mm512_castsi512_ps(spread4(sum + 4 * r)), acc[p][r]);
                 }
             }
+            u += 64 * quads;
+            scale += has_min ? 128 : 64;
+            sum += 4 * R;
         }
     }
     if (a->last) {

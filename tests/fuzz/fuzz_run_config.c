@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     if (data[0] % 2) {
-        if (gguf_open_memory(&ck.gguf, data + 1, size - 1, &e) == GLIM_OK)
+        if (gguf_open_memory(&ck.gguf, data + 1, size - 1, path, &e) == GLIM_OK)
             plan_it(&ck);
         gguf_close(ck.gguf);
         return 0;

@@ -127,7 +127,7 @@ static void a_value_reaches_the_field_of_its_name(void **state)
     const struct levers *v = lever_values(s);
     static const char *const set[][2] = {
         {"threads", "3"},        {"ctx", "8192"},        {"prefill-chunk", "64"}, {"GLIM_BACKEND", "cuda"},
-        {"cpu_isa", "avx512"},   {"kv-type", "bf16"},    {"act", "q8"},     {"METRALE_KV_POISON", "1"},
+        {"cpu_isa", "avx512"},   {"kv-type", "bf16"},    {"act", "q8"},           {"METRALE_KV_POISON", "1"},
         {"mem_limit", "123456"}, {"log-level", "debug"}, {"log_format", "json"},  {"home", "/x/y"},
     };
     for (size_t i = 0; i < sizeof set / sizeof *set; i++)
