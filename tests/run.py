@@ -24,7 +24,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CPUS = len(os.sched_getaffinity(0))
 C_FOLDERS = ["tests/unit", "tests/op", "tests/file", "tests/same"]
-SAN_FOLDERS = ["tests/unit", "tests/op", "tests/file"]
 TSAN_TESTS = ["test_base_crew", "test_base_log", "test_base_mem"]
 PY_FOLDERS = ["tests/tools", "tests/cli", "tests/model", "tests/same"]
 TIME_LIMIT = 600  # seconds a suite may take
@@ -224,7 +223,7 @@ def run_fuzz(name, seconds, report):
     corpus, crashes = work / "corpus" / name, work / "crashes" / name
     corpus.mkdir(parents=True, exist_ok=True)
     crashes.mkdir(parents=True, exist_ok=True)
-    seeds = ROOT / "tests/fuzz/corpus" / name
+    seeds = ROOT / "tests/fuzz/corpus" / name.removeprefix("fuzz_")
     argv = [str(work / name), f"-max_total_time={seconds}", "-rss_limit_mb=512", "-timeout=5", "-print_final_stats=1",
             f"-artifact_prefix={crashes}/", str(corpus)]
     if seeds.is_dir():
@@ -253,7 +252,7 @@ def plan(only):
     """Which suites to run, by kind."""
     todo = {
         "c": names(C_FOLDERS, "test_*.c"),
-        "san": names(SAN_FOLDERS, "test_*.c"),
+        "san": names(C_FOLDERS, "test_*.c"),
         "tsan": [t for t in TSAN_TESTS if (ROOT / f"tests/unit/{t}.c").exists()],
         "py": [str(p.relative_to(ROOT)) for f in PY_FOLDERS for p in sorted((ROOT / f).glob("test_*.py"))],
         "fuzz": names(["tests/fuzz"], "fuzz_*.c"),

@@ -83,7 +83,7 @@ def test_a_fuzzer_must_run_and_must_not_crash(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     folder = tmp_path / "build-fuzz"
     folder.mkdir()
-    seeds = tmp_path / "tests/fuzz/corpus/fuzz_x"
+    seeds = tmp_path / "tests/fuzz/corpus/x"
     seeds.mkdir(parents=True)
     fuzzer = folder / "fuzz_x"
     for body, passed, failed in [("echo stat::number_of_executed_units: 12", 1, 0), ("echo stat::number_of_executed_units: 0", 0, 1),
