@@ -339,7 +339,9 @@ static glim_status add_words(struct tokenizer *t, const struct tok_spec *s, stru
             least = t->score[i];
             any = true;
         }
-        if (p.n && (type == TOK_NORMAL || type == TOK_USER || type == TOK_UNUSED))
+        bool textual = type == TOK_NORMAL || type == TOK_USER || type == TOK_UNUSED;
+        if (textual &&
+            tok_find(t, p.s, p.n) == (int32_t)i) /* of pieces spelled alike the first counts, whatever its type */
             TRY(trie_add(&t->words, p.s, p.n, (int32_t)i, e));
     }
     t->unk_score = (double)least - UNK_PENALTY;

@@ -171,6 +171,9 @@ static glim_status add_batch(struct tokenizer *t, const struct tok_spec *spec, s
                                "cannot open the vocabulary: merge %zu \"%.*s\": have no token for its %s, need one",
                                first + i, (int)(spec->merge[first + i].n < 60 ? spec->merge[first + i].n : 60),
                                spec->merge[first + i].s, names[k]);
+        int type = t->type[m[i].id[2]] & TOK_TYPE;
+        if (type == TOK_CONTROL || (t->rules.byte_level && type == TOK_USER))
+            continue; /* ordinary text never becomes an added token, whatever the merges say */
         TRY(add_pair(
             t,
             (struct pair_slot){(uint32_t)m[i].id[0], (uint32_t)m[i].id[1], (uint32_t)m[i].id[2], (uint32_t)(first + i)},

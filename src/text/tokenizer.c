@@ -233,14 +233,17 @@ struct tok_piece tok_bytes(const struct tokenizer *t, int32_t id, bool special, 
     return p;
 }
 
-/* Does the token after this one open a stretch of text that got a prefix? */
+/* Does the token after this one open a stretch of text that got a prefix? Special tokens end a stretch; a user-defined
+ * one with U+2581 in it is met inside of stretches, where merging makes it from spaces. */
 static bool opens(const struct tokenizer *t, int32_t id, bool first)
 {
     if (id < 0 || (uint32_t)id >= t->n)
         return first;
-    if (t->rules.prefix == TOK_PREFIX_EACH)
-        return is_special(t, id);
-    return first && id == t->bos;
+    if (t->rules.prefix != TOK_PREFIX_EACH)
+        return first && id == t->bos;
+    struct tok_piece p = tok_text(t, (uint32_t)id);
+    bool user = (t->type[id] & TOK_TYPE) == TOK_USER;
+    return is_special(t, id) && !(user && memmem(p.s, p.n, TOK_SPACE, strlen(TOK_SPACE)));
 }
 
 glim_status tok_decode(const struct tokenizer *t, const int32_t *ids, size_t n_id, bool special, char **text, size_t *n,

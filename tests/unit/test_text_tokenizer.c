@@ -379,6 +379,31 @@ static void spm_merges_by_score_after_a_dummy_space(void **state)
     tok_close(t);
 }
 
+/* A user-defined run of spaces, spelled with U+2581, comes out of merging: what follows it did not get a dummy space.
+ */
+static void user_defined_spaces_do_not_end_a_stretch(void **state)
+{
+    (void)state;
+    struct made m;
+    for (int kind = 0; kind < 2; kind++) {
+        make_spm(&m, kind ? "t5" : "llama");
+        m.spec.add_space_prefix = 1;
+        m.type[259] = TOK_USER;
+        struct tokenizer *t = open_spec(&m.spec);
+        expect_ids(t, "   hello", 8, 0, "259 259 263");
+        expect_round_trip(t, "    hello", 9, 0);
+        expect_round_trip(t, "<|u|>    hello<|u|>", 19, 0);
+        tok_close(t);
+    }
+    make_spm(&m, "t5"); /* of two tokens spelled alike the first counts, even where it may not be made from text */
+    m.spec.add_space_prefix = 1;
+    add(&m, "q", TOK_CONTROL, 0);
+    add(&m, "q", TOK_USER, 0);
+    struct tokenizer *t = open_spec(&m.spec);
+    expect_round_trip(t, "q hello", 7, 0);
+    tok_close(t);
+}
+
 static void equal_scores_go_from_the_left(void **state)
 {
     (void)state;
@@ -584,6 +609,7 @@ int main(void)
         cmocka_unit_test(damaged_vocabularies_are_refused),
         cmocka_unit_test(a_vocabulary_may_lack_types_and_repeat_itself),
         cmocka_unit_test(spm_merges_by_score_after_a_dummy_space),
+        cmocka_unit_test(user_defined_spaces_do_not_end_a_stretch),
         cmocka_unit_test(equal_scores_go_from_the_left),
         cmocka_unit_test(special_ids_of_spm_have_defaults),
         cmocka_unit_test(without_byte_tokens_there_is_the_unknown),
