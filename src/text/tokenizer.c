@@ -228,7 +228,9 @@ struct tok_piece tok_bytes(const struct tokenizer *t, int32_t id, bool special, 
     if (hidden && !special)
         return none;
     struct tok_piece p = {t->bytes + t->bytes_at[id], t->bytes_at[id + 1] - t->bytes_at[id]};
-    if (first && t->rules.strip_first && !hidden && type != TOK_BYTE && p.n && *p.s == ' ')
+    struct tok_piece raw = tok_text(t, (uint32_t)id);
+    bool opens_with_sign = raw.n >= strlen(TOK_SPACE) && memcmp(raw.s, TOK_SPACE, strlen(TOK_SPACE)) == 0;
+    if (first && t->rules.strip_first && !hidden && type != TOK_BYTE && opens_with_sign && p.n && *p.s == ' ')
         return (struct tok_piece){p.s + 1, p.n - 1};
     return p;
 }
