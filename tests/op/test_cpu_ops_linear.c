@@ -278,6 +278,53 @@ static void linear_large(void **state)
     }
 }
 
+/* More rows and wider rows than a kernel takes at once, whatever its pieces are; widths end just behind such sizes. */
+static void linear_deep(void **state)
+{
+    (void)state;
+    static const struct {
+        enum quant_type t;
+        enum act_type act;
+        uint32_t k;
+    } deep[] = {{QT_Q4_K, ACT_Q8, 2304}, {QT_Q6_K, ACT_Q16, 4352}, {QT_Q8_0, ACT_Q16, 2080},
+                {QT_Q5_1, ACT_Q8, 4128}, {QT_NVFP4, ACT_Q8, 2112}, {QT_BF16, ACT_F32, 4097}};
+    enum { M = LAB_SMALL ? 9 : 265, N = 33 };
+    static const uint32_t rows[] = {1, 9, M};
+    const struct op_limits limits = {.max_rows = M, .max_in = 4352, .max_head = 16, .max_head_dim = 256};
+    struct op_ctx ref;
+    assert_int_equal(op_ref.open(&ref, &limits, lab.one, NULL), GLIM_OK);
+    for (size_t i = 0; i < COUNT(deep); i++) {
+        struct rng g = {i};
+        const struct quant_format *f = quant_format(deep[i].t);
+        uint32_t k = deep[i].k;
+        size_t row;
+        uint8_t *file = lab_matrix(&g, f, N, k, &row);
+        struct rows x = lab_activations(&g, M, k, 1), want = lab_rows(M, N, 0);
+        struct weight rw = lab_weight(&op_ref, f, deep[i].act, file, N, k);
+        op_ref.linear(&ref, &(struct linear_job){.y = want, .w = &rw}, 1, x);
+        for (int j = 0; j < lab.n_dut; j++) {
+            struct dut d = lab.dut[j]; /* the same crew, room for these shapes */
+            assert_int_equal(d.ctx.be->open(&d.ctx, &limits, d.crew, NULL), GLIM_OK);
+            struct weight w = lab_weight(d.ctx.be, f, deep[i].act, file, N, k);
+            for (size_t m = 0; m < COUNT(rows); m++) {
+                struct rows y = lab_rows(rows[m], N, 2);
+                lab_ready(&d)->linear(&d.ctx, &(struct linear_job){.y = y, .w = &w}, 1, lab_part(x, 0, rows[m], k));
+                lab_done(&d);
+                lab_equal(y, want, "%s x%d: deep linear %s act %d, %u rows of %u", d.ctx.be->name, d.n_thread, f->name,
+                          deep[i].act, rows[m], k);
+                mem_free(y.p);
+            }
+            mem_free(w.data);
+            d.ctx.be->close(&d.ctx);
+        }
+        mem_free(rw.data);
+        mem_free(file);
+        mem_free(x.p);
+        mem_free(want.p);
+    }
+    op_ref.close(&ref);
+}
+
 /* What cannot be laid out is refused by name. */
 static void refusals(void **state)
 {
@@ -315,6 +362,7 @@ int main(int argc, char **argv)
     }
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(linear_together);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(linear_large);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(linear_deep);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(refusals);
     int failed = _cmocka_run_group_tests("linear", tests, n, NULL, NULL);
     lab_close();
