@@ -120,6 +120,23 @@ static glim_status read_name(const struct gguf *g, const char *key, char *buf, s
     return GLIM_OK;
 }
 
+/* What a "t5" vocabulary does to text before it is cut; the bytes stay the file's. */
+static glim_status read_normaliser(const struct gguf *g, struct tok_spec *s, struct glim_err *e)
+{
+    const char *key = "tokenizer.ggml.precompiled_charsmap";
+    const struct gguf_kv *kv = gguf_find(g, key);
+    if (kv && (kv->type != GGUF_ARRAY || (kv->elem != GGUF_U8 && kv->elem != GGUF_I8)))
+        return wrong(key, "an array of bytes", e);
+    if (kv) {
+        s->charsmap = kv->data;
+        s->n_charsmap = kv->n;
+    }
+    int8_t remove;
+    TRY(read_flag(g, "tokenizer.ggml.remove_extra_whitespaces", &remove, e));
+    s->remove_extra_spaces = remove > 0;
+    return GLIM_OK;
+}
+
 static glim_status read_vocab(const struct gguf *g, struct vocab *v, struct glim_err *e)
 {
     struct tok_spec *s = &v->spec;
@@ -138,6 +155,7 @@ static glim_status read_vocab(const struct gguf *g, struct vocab *v, struct glim
     TRY(read_flag(g, "tokenizer.ggml.add_bos_token", &s->add_bos, e));
     TRY(read_flag(g, "tokenizer.ggml.add_eos_token", &s->add_eos, e));
     TRY(read_flag(g, "tokenizer.ggml.add_space_prefix", &s->add_space_prefix, e));
+    TRY(read_normaliser(g, s, e));
     int32_t eom;
     TRY(read_id(g, "tokenizer.ggml.eom_token_id", s->n_token, &eom, e));
     if (s->eot >= 0)

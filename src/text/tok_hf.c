@@ -220,7 +220,7 @@ glim_status hf_read_vocab(struct hf *h, const json_t *root, struct glim_err *e)
     TRY(count_tokens(vocab, added, &n, e));
     /* A few ids may be left out, but a short file may not ask for millions. */
     size_t listed = json_object_size(vocab) + json_array_size(vocab) + json_array_size(added);
-    if (n == 0 || n > (size_t)MAX_ID + 1 || n > 2 * listed + 65536)
+    if (n == 0 || n > (size_t)MAX_ID + 1 || n > 2 * listed + 4096)
         return err_set(e, GLIM_FAILED,
                        WHERE ": model.vocab: have %zu ids for %zu tokens, need 1 to %d with few left out", n, listed,
                        MAX_ID + 1);
