@@ -78,10 +78,24 @@ class Report:
         return 0 if self.failed == 0 and self.passed > 0 else 1
 
 
+running = set()  # process groups
+
+
+def stop(signum, frame):
+    """Interrupted: nothing we started, a compiler least of all, goes on behind the user's back."""
+    for group in list(running):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # it ended by itself just now
+    os._exit(128 + signum)
+
+
 def run(argv, limit=TIME_LIMIT, **kw):
     """Returns (exit code, output); a run over the limit is killed with its children and gets code None."""
     p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                          cwd=ROOT, start_new_session=True, **kw)
+    running.add(p.pid)
     try:
         out, _ = p.communicate(timeout=limit)
         return p.returncode, out.decode(errors="replace")
@@ -89,6 +103,8 @@ def run(argv, limit=TIME_LIMIT, **kw):
         os.killpg(p.pid, signal.SIGKILL)
         out, _ = p.communicate()
         return None, out.decode(errors="replace") + f"\n(killed after {limit} s)"
+    finally:
+        running.discard(p.pid)
 
 
 # ---- building ----
@@ -268,6 +284,8 @@ def main():
     ap.add_argument("--only", help="run the suites whose label begins with this (or contains it, when it has no slash); wildcards work")
     ap.add_argument("--seconds", type=int, default=20, help="seconds each fuzzer runs")
     args = ap.parse_args()
+    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(s, stop)
     report = Report()
     todo = plan(args.only)
     pool = ThreadPoolExecutor(max_workers=max(1, CPUS))
