@@ -53,8 +53,7 @@ static inline void attn_visible(const struct attn_job *j, uint32_t r, uint32_t p
 struct attn_kernels {
     void (*scores)(const struct attn_job *j, uint32_t p0, uint32_t p1);  /* pages [p0, p1) of the chunk */
     void (*softmax)(const struct attn_job *j, uint32_t q0, uint32_t q1); /* queries [q0, q1) */
-    /* dims [d0, d1), d0 a multiple of 16, of pages [p0, p1) of the chunk */
-    void (*values)(const struct attn_job *j, uint32_t d0, uint32_t d1, uint32_t p0, uint32_t p1);
+    void (*values)(const struct attn_job *j, uint32_t d0, uint32_t d1);  /* dims [d0, d1); d0 a multiple of 16 */
     /* y = o / L of dims [d0, d1): row r, head h of the job goes to y + r * stride + h * head_dim. */
     void (*finish)(const struct attn_job *j, float *y, size_t stride, uint32_t d0, uint32_t d1);
 };

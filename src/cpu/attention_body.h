@@ -348,10 +348,10 @@ static bool all_visible(const struct attn_job *j, uint32_t p)
 
 /* Runs of pages that all queries see whole go together; in the others a hidden token's V must not be touched (it may be
  * NaN), so they go row by row. */
-static void values(const struct attn_job *j, uint32_t d0, uint32_t d1, uint32_t p0, uint32_t p1)
+static void values(const struct attn_job *j, uint32_t d0, uint32_t d1)
 {
-    for (uint32_t p = p0, end; p < p1; p = end) {
-        for (end = p; end < p1 && all_visible(j, j->first + end);)
+    for (uint32_t p = 0, end; p < j->n_page; p = end) {
+        for (end = p; end < j->n_page && all_visible(j, j->first + end);)
             end++;
         if (end > p) {
             value_range(j, 0, j->n_query, d0, d1, (struct value_range){p, end, 0, KV_PAGE});
