@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CPUS = len(os.sched_getaffinity(0))
 C_FOLDERS = ["tests/unit", "tests/op", "tests/file", "tests/same"]
-TSAN_TESTS = ["test_base_crew", "test_base_log", "test_base_mem"]
+TSAN_TESTS = ["test_base_crew", "test_base_log", "test_base_mem", "test_run_identity"]
 PY_FOLDERS = ["tests/tools", "tests/cli", "tests/model", "tests/same"]
 TIME_LIMIT = 600  # seconds a suite may take
 
@@ -269,7 +269,7 @@ def plan(only):
     todo = {
         "c": names(C_FOLDERS, "test_*.c"),
         "san": names(C_FOLDERS, "test_*.c"),
-        "tsan": [t for t in TSAN_TESTS if (ROOT / f"tests/unit/{t}.c").exists()],
+        "tsan": [t for t in TSAN_TESTS if any((ROOT / f / f"{t}.c").exists() for f in C_FOLDERS)],
         "py": [str(p.relative_to(ROOT)) for f in PY_FOLDERS for p in sorted((ROOT / f).glob("test_*.py"))],
         "fuzz": names(["tests/fuzz"], "fuzz_*.c"),
     }

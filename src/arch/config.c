@@ -32,7 +32,6 @@ static const char *const ignored_hf[] = {
     "pad_token_id",
     "pretraining_tp",
     "resid_pdrop",
-    "rope_interleaved",
     "task_specific_params",
     "torch_dtype",
     "transformers_version",
@@ -48,7 +47,6 @@ static const char *const ignored_hf[] = {
     "num_labels",
     "cache_dtype",
     "image_token_id",
-    "max_window_layers",
 };
 
 static const char *const ignored_gguf[] = {
@@ -290,7 +288,7 @@ static bool seen_hf(const struct config *c, const char *key)
     return false;
 }
 
-/* A key whose value is null, false, empty or zero switches nothing on. */
+/* A key whose value is null, false or empty switches nothing on. */
 static bool json_is_off(const json_t *v)
 {
     return json_is_null(v) || json_is_false(v) || (json_is_array(v) && json_array_size(v) == 0) ||

@@ -26,7 +26,7 @@ LANES_INLINE vf v_tanh(vf x)
     vf a = v_abs(x), one = v_set(1.0f);
     vf t = v_sub(one, v_div(v_set(2.0f), v_add(v_exp(v_mul(v_set(2.0f), a)), one)));
     vf small = v_fma(v_mul(v_mul(a, a), a), v_set(-0.333333333f), a);
-    return v_copysign(v_lt_select(a, v_set(0.02f), small, t), x);
+    return v_copysign(v_lt_select(v_set(0.02f), a, t, small), x);
 }
 
 LANES_INLINE vf v_silu(vf x)

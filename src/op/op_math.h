@@ -51,7 +51,7 @@ static inline float op_tanh(float x)
     float a = fabsf(x);
     float t = 1.0f - 2.0f / (op_exp(2.0f * a) + 1.0f);
     float small = fmaf(a * a * a, -0.333333333f, a);
-    t = a < 0.02f ? small : t;
+    t = 0.02f < a ? t : small; /* so that NaN takes the side that keeps it */
     return copysignf(t, x);
 }
 

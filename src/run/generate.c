@@ -99,14 +99,14 @@ static glim_status gen_show(struct gen *g, int32_t token, bool *cancel, struct g
 /* Take one drawn token; *finish is set, and true returned through *done, when generation ends with it. */
 static glim_status gen_take(struct gen *g, int32_t token, enum glim_finish *finish, bool *done, struct glim_err *e)
 {
-    bool first = g->n == 0, stopped = false, cancel = false;
+    bool stopped = false, cancel = false;
     g->prefix[g->n++] = token;
     *done = true;
     if (!g->q->ignore_end && tok_is_end(g->s->model->tok, token)) {
         *finish = GLIM_FINISH_END;
         return GLIM_OK;
     }
-    struct tok_piece piece = tok_bytes(g->s->model->tok, token, false, first);
+    struct tok_piece piece = tok_bytes(g->s->model->tok, token, false, false);
     TRY(text_stream_push(g->stream, piece.s, piece.n, &g->delta, &stopped, e));
     TRY(gen_show(g, token, &cancel, e));
     if (cancel)

@@ -1,8 +1,8 @@
 /* tokenizer.json of Hugging Face's `tokenizers`, and the config files beside it, as a tok_spec and tok_rules.
  *
  * Read are the components that the real families use; any other is refused by its type name, and so is a known one with
- * a parameter that changes ids in a way not implemented here. Truncation, padding and what a template puts after the
- * text are not read: they are for training and for encoders.
+ * a parameter that changes ids in a way this module does not know. Truncation, padding and what a template puts after
+ * the text are not read: they are for training and for encoders.
  *
  *   normalizer      NFC, Prepend "▁", Replace " " by "▁", Sequence
  *   pre_tokenizer   ByteLevel, Split (known patterns; the literal kind of Gemma), Digits, Metaspace, Sequence

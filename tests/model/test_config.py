@@ -35,6 +35,7 @@ def refused(path, code, *parts):
 @pytest.mark.parametrize("case,key,value,code,parts", [
     ("llama", "model_type", "retnet", 3, ["retnet", "llama", "qwen3"]),
     ("llama", "surprise_factor", 2.0, 3, ["surprise_factor"]),
+    ("llama", "rope_interleaved", True, 3, ["rope_interleaved"]),
     ("llama", "hidden_act", "relu2", 3, ["relu2", "silu"]),
     ("llama", "num_hidden_layers", 0, 1, ["num_hidden_layers", "0"]),
     ("llama", "num_hidden_layers", 10**9, 1, ["num_hidden_layers"]),

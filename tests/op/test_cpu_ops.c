@@ -178,6 +178,23 @@ static void softcap(void **state)
     }
 }
 
+/* A NaN logit or score stays one, so that the sampler can name it. */
+static void softcap_keeps_nan(void **state)
+{
+    (void)state;
+    EACH_DUT
+    {
+        struct rows y = lab_rows(2, 37, 0);
+        for (uint32_t i = 0; i < 37; i++)
+            lab_row(y, 0)[i] = lab_row(y, 1)[i] = i % 3 ? 1.0f : NAN;
+        lab_ready(d)->softcap(&d->ctx, y, 30.0f);
+        lab_done(d);
+        for (uint32_t i = 0; i < 37; i++)
+            assert_int_equal(isnan(lab_row(y, 1)[i]) != 0, i % 3 == 0);
+        mem_free(y.p);
+    }
+}
+
 static void gather(void **state)
 {
     (void)state;
@@ -307,9 +324,16 @@ int main(int argc, char **argv)
     if (lab_cpu_open(argc, argv) != 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rmsnorm), cmocka_unit_test(head_norm),      cmocka_unit_test(add_and_scale),
-        cmocka_unit_test(glu),     cmocka_unit_test(softcap),        cmocka_unit_test(gather),
-        cmocka_unit_test(rope),    cmocka_unit_test(large_launches), cmocka_unit_test(open_copes_without_memory),
+        cmocka_unit_test(rmsnorm),
+        cmocka_unit_test(head_norm),
+        cmocka_unit_test(add_and_scale),
+        cmocka_unit_test(glu),
+        cmocka_unit_test(softcap),
+        cmocka_unit_test(gather),
+        cmocka_unit_test(rope),
+        cmocka_unit_test(large_launches),
+        cmocka_unit_test(open_copes_without_memory),
+        cmocka_unit_test(softcap_keeps_nan),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     lab_close();
