@@ -14,7 +14,7 @@
 enum lever_kv { LEVER_KV_AUTO, LEVER_KV_F32, LEVER_KV_F16, LEVER_KV_BF16 };
 enum lever_isa { LEVER_ISA_AUTO, LEVER_ISA_GENERIC, LEVER_ISA_AVX2, LEVER_ISA_AVX512 };
 enum lever_backend { LEVER_BACKEND_AUTO, LEVER_BACKEND_CPU, LEVER_BACKEND_REF, LEVER_BACKEND_CUDA };
-enum lever_act { LEVER_ACT_Q16, LEVER_ACT_Q8 };
+enum lever_act { LEVER_ACT_MIXED, LEVER_ACT_Q16, LEVER_ACT_Q8 };
 
 /* The values of the built rows. (Strings belong to the struct; NULL = unset.) */
 struct levers {

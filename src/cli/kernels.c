@@ -35,6 +35,8 @@ static const char *act_name(enum act_type a)
         return "f32";
     case ACT_Q8:
         return "q8";
+    case ACT_MIXED:
+        return "mixed";
     case ACT_Q16:
         return "q16";
     }

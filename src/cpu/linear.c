@@ -4,8 +4,8 @@
  *   tiles     rows are cut into tiles of at most 6 (linear.h), the rows a kernel keeps in registers
  *   few rows  weights are read once and memory is the limit: each member streams one contiguous range of panels
  *   many rows pairs of panels times a stretch of rows are handed out from a queue, so that a pair stays in the first
- * cache while the activations pass by it Jobs that differ in what they ask of the activations (plain, 8 or 16 bits) go
- * in one pass each. */
+ *             cache while the activations pass by it
+ * Jobs that differ in what they ask of the activations (plain, or how many bits) go in one pass each. */
 #include "cpu/cpu_impl.h"
 #include "cpu/linear.h"
 
@@ -15,27 +15,43 @@
 
 enum {
     MAX_JOB = 4,
-    SMALL = 8192,     /* activations every member may as well encode for itself: cheaper than a barrier */
-    SLACK = 1024,     /* alignment of the arrays of a pass */
-    ENCODE_STEP = 64, /* runs encoded at a time */
+    SMALL = 8192, /* activations every member may as well encode for itself: cheaper than a barrier */
+    SLACK = 1024, /* alignment of the arrays of a pass */
     FEW_ROWS = 16,
     CHUNK_ROWS = 252,   /* at most, of a queue item */
     UNIT_OPS = 16 << 20 /* multiplications and additions a queue item is worth: about 20 us */
 };
 
-/* Scratch: for each member a small input's encoding, two unpacked pieces and the chains between pieces; then the
- * encoding all members share. An encoding takes 100 bytes a run of 32 at most (16-bit form, four sums), plain numbers
- * 128. */
+/* Scratch: for each member a small input's encoding, two unpacked pieces and the chains between pieces; then for each
+ * the encoding of a row on its way into a tile; then the encoding all members share. An encoding takes 101 bytes a run
+ * of 32 at most (two planes, a byte of spill, a scale, four sums of half runs), plain numbers 128. */
 struct member_scratch {
     uint8_t encoded[SMALL * 4 + SLACK];
     uint8_t piece[2][PIECE * PANEL + PIECE / 16 * 128]; /* integers, and the scales of groups of 16 */
     float acc[CHUNK_ROWS * 2 * PANEL];
 };
 
+/* What of a row's encoding goes elsewhere in a tile. */
+struct row_scratch {
+    float *d;
+    int32_t *sum16;
+    uint8_t *spill;
+};
+
+static size_t runs_of(const struct op_limits *l)
+{
+    return ((size_t)l->max_in + RUN - 1) / RUN;
+}
+
+static size_t row_scratch_bytes(const struct op_limits *l)
+{
+    return (runs_of(l) * 13 + 63) & ~(size_t)63;
+}
+
 size_t linear_scratch_bytes(const struct op_limits *l, int n_thread)
 {
-    size_t run = ((size_t)l->max_in + RUN - 1) / RUN;
-    return sizeof(struct member_scratch) * (size_t)n_thread + run * l->max_rows * 128 + SLACK;
+    return (sizeof(struct member_scratch) + row_scratch_bytes(l)) * (size_t)n_thread + runs_of(l) * l->max_rows * 128 +
+           SLACK;
 }
 
 static struct member_scratch *member_scratch(const struct op_ctx *c, int member)
@@ -43,11 +59,32 @@ static struct member_scratch *member_scratch(const struct op_ctx *c, int member)
     return (struct member_scratch *)cpu_of(c)->linear_scratch + member;
 }
 
+static uint8_t *after_members(const struct op_ctx *c)
+{
+    return (uint8_t *)member_scratch(c, cpu_of(c)->n_thread);
+}
+
+static struct row_scratch row_scratch(const struct op_ctx *c, int member)
+{
+    const struct op_limits *l = &cpu_of(c)->limits;
+    uint8_t *at = after_members(c) + (size_t)member * row_scratch_bytes(l);
+    struct row_scratch r = {.d = (float *)(void *)at};
+    r.sum16 = (int32_t *)(void *)(r.d + runs_of(l));
+    r.spill = (uint8_t *)(r.sum16 + 2 * runs_of(l));
+    return r;
+}
+
+static uint8_t *shared_scratch(const struct op_ctx *c)
+{
+    return after_members(c) + (size_t)cpu_of(c)->n_thread * row_scratch_bytes(&cpu_of(c)->limits);
+}
+
 /* ---- the encoded rows ---- */
 
 /* The arrays of linear.h's tiles for all rows. sum[j] belongs to job j; equal ones are shared. */
 struct encoded {
-    int8_t *hi, *lo;
+    int8_t *lo, *hi;
+    uint8_t *spill;
     float *d, *x;
     void *sum[MAX_JOB];
 };
@@ -91,8 +128,9 @@ static struct encoded lay_out(const struct pass *p, uint8_t *at)
         e.x = (float *)(void *)at;
         return e;
     }
+    e.lo = (int8_t *)cut(&at, n * n_in);
     e.hi = (int8_t *)cut(&at, n * n_in);
-    e.lo = p->act == ACT_Q16 ? (int8_t *)cut(&at, n * n_in) : NULL;
+    e.spill = cut(&at, n * (n_in / RUN));
     e.d = (float *)(void *)cut(&at, n * (n_in / RUN) * sizeof(float));
     for (uint32_t j = 0; j < p->n_job; j++) {
         for (uint32_t i = 0; i < j && !e.sum[j]; i++)
@@ -104,16 +142,17 @@ static struct encoded lay_out(const struct pass *p, uint8_t *at)
     return e;
 }
 
-/* Runs [run, run + n) of row r of a tile of R rows, from d and sum16 into job j's sums. */
-static void put_sums(const struct pack_layout *l, uint32_t *sum, uint32_t rows, const float *d, const int32_t *sum16,
-                     uint32_t n)
+/* A row's sums into row r of a tile of `rows` rows; sum is the tile's first of that row. */
+static void put_sums(const struct pack_layout *l, uint32_t *sum, uint32_t rows, const struct row_scratch *own,
+                     size_t n_run)
 {
     bool has_min = pack_has_min(l);
     int32_t zero = l->zero;
-    for (uint32_t g = 0; g < n; g++)
+    const int32_t *sum16 = own->sum16;
+    for (size_t g = 0; g < n_run; g++, sum16 += 2)
         for (uint32_t h = 0; h < RUN / l->group; h++, sum += rows) {
-            int32_t xsum = l->group == RUN ? sum16[2 * g] + sum16[2 * g + 1] : sum16[2 * g + h];
-            float f = d[g] * (float)xsum;
+            int32_t xsum = l->group == RUN ? sum16[0] + sum16[1] : sum16[h];
+            float f = own->d[g] * (float)xsum;
             int32_t i = -zero * xsum;
             if (has_min)
                 memcpy(sum, &f, 4);
@@ -122,29 +161,31 @@ static void put_sums(const struct pack_layout *l, uint32_t *sum, uint32_t rows, 
         }
 }
 
-static void encode_quant(const struct pass *p, const struct encoded *e, uint32_t row, uint32_t rows)
+static void encode_quant(const struct pass *p, const struct encoded *e, struct row_scratch own, uint32_t row,
+                         uint32_t rows)
 {
-    size_t n_in = p->n_in, n_run = n_in / RUN;
-    float d[ENCODE_STEP];
-    int32_t sum16[2 * ENCODE_STEP];
+    size_t n_in = p->n_in, n_run = n_in / RUN, first = row * n_run;
+    memset(e->spill + first, 0, n_run);
     for (uint32_t r = 0; r < rows; r++) {
-        const float *x = p->x.p + (row + r) * p->x.stride;
-        for (size_t g = 0; g < n_run; g += ENCODE_STEP) {
-            size_t n = n_run - g < ENCODE_STEP ? n_run - g : ENCODE_STEP;
-            size_t at = row * n_in + (g * rows + r) * RUN;
-            p->k->encode(x + g * RUN, n * RUN, e->hi + at, e->lo ? e->lo + at : NULL, (size_t)rows * RUN, d, sum16);
-            for (size_t i = 0; i < n; i++)
-                e->d[row * n_run + (g + i) * rows + r] = d[i];
-            for (uint32_t j = 0; j < p->n_job; j++) {
-                const struct pack_layout *l = p->layout[j];
-                size_t groups = RUN / l->group;
-                bool done = false;
-                for (uint32_t i = 0; i < j; i++)
-                    done |= e->sum[i] == e->sum[j];
-                if (!done)
-                    put_sums(l, (uint32_t *)e->sum[j] + row * n_run * groups + g * groups * rows + r, rows, d, sum16,
-                             (uint32_t)n);
-            }
+        size_t at = row * n_in + (size_t)r * RUN;
+        struct linear_encoded to = {.lo = e->lo + at,
+                                    .hi = e->hi + at,
+                                    .stride = (size_t)rows * RUN,
+                                    .d = own.d,
+                                    .sum16 = own.sum16,
+                                    .spill = own.spill};
+        p->k->encode(p->x.p + (row + r) * p->x.stride, n_in, act_cap(p->act), &to);
+        for (size_t g = 0; g < n_run; g++) {
+            e->d[first + g * rows + r] = own.d[g];
+            e->spill[first + g] |= own.spill[g];
+        }
+        for (uint32_t j = 0; j < p->n_job; j++) {
+            const struct pack_layout *l = p->layout[j];
+            bool done = false;
+            for (uint32_t i = 0; i < j; i++)
+                done |= e->sum[i] == e->sum[j];
+            if (!done)
+                put_sums(l, (uint32_t *)e->sum[j] + first * (RUN / l->group) + r, rows, &own, n_run);
         }
     }
 }
@@ -158,24 +199,24 @@ static void encode_plain(const struct pass *p, float *to, uint32_t row, uint32_t
     }
 }
 
-static void encode_tile(const struct pass *p, const struct encoded *e, uint32_t row)
+static void encode_tile(const struct pass *p, const struct encoded *e, int member, uint32_t row)
 {
     uint32_t rows = linear_tile_rows(p->x.n - row);
     if (p->act == ACT_F32)
         encode_plain(p, e->x, row, rows);
     else
-        encode_quant(p, e, row, rows);
+        encode_quant(p, e, row_scratch(p->c, member), row, rows);
 }
 
 static void encode_member(void *arg, int member, int n_member)
 {
-    (void)member, (void)n_member;
+    (void)n_member;
     struct pass *p = arg;
     size_t first, last, n = p->x.n;
     while (crew_take(&p->encode, ceil_div(n, TILE_MAX), 1, &first, &last))
         for (uint32_t row = (uint32_t)first * TILE_MAX, end = row + TILE_MAX; row < end && row < n;
              row += linear_tile_rows(p->x.n - row))
-            encode_tile(p, &p->shared, row);
+            encode_tile(p, &p->shared, member, row);
 }
 
 /* ---- products ---- */
@@ -197,8 +238,9 @@ static void point_at_tile(const struct pass *p, const struct encoded *e, struct 
         return;
     }
     size_t group = p->layout[s.job]->group;
+    a->lo = e->lo + row * n_in + k * rows;
     a->hi = e->hi + row * n_in + k * rows;
-    a->lo = e->lo ? e->lo + row * n_in + k * rows : NULL;
+    a->spill = e->spill + row * (n_in / RUN) + k / RUN;
     a->d = e->d + row * (n_in / RUN) + k / RUN * rows;
     a->sum = (const uint32_t *)e->sum[s.job] + row * (n_in / group) + k / group * rows;
 }
@@ -208,7 +250,7 @@ static void product_packed(const struct pass *p, const struct encoded *e, struct
 {
     for (uint32_t row = s.row; row < s.row + s.n_row; row += a->rows) {
         point_at_tile(p, e, s, row, 0, a);
-        p->k->find(a->layout, p->act == ACT_Q16, a->rows, false)(a);
+        p->k->find(a->layout, a->rows, false)(a);
     }
 }
 
@@ -239,7 +281,7 @@ static void product_unpacked(const struct pass *p, const struct encoded *e, stru
         a->acc = own->acc;
         for (uint32_t row = s.row; row < s.row + s.n_row; row += a->rows) {
             point_at_tile(p, e, s, row, k, a);
-            p->k->find(l, p->act == ACT_Q16, a->rows, true)(a);
+            p->k->find(l, a->rows, true)(a);
             a->soon = NULL;
             a->acc += (size_t)s.n_panel * a->rows * PANEL;
         }
@@ -334,7 +376,7 @@ static void small_member(void *arg, int member, int n_member)
         e.x = p->x.p; /* a tile of one row is the row */
     else
         for (uint32_t row = 0; row < p->x.n; row += linear_tile_rows(p->x.n - row))
-            encode_tile(p, &e, row);
+            encode_tile(p, &e, member, row);
     stream_member(p, &e, member, n_member);
 }
 
@@ -365,7 +407,7 @@ static void run_pass(struct pass *p)
         return;
     }
     p->chunk_rows = item_rows(p);
-    p->shared = lay_out(p, (uint8_t *)member_scratch(p->c, cpu_of(p->c)->n_thread));
+    p->shared = lay_out(p, shared_scratch(p->c));
     if (p->act == ACT_F32 && p->x.n == 1)
         p->shared.x = p->x.p;
     else
@@ -378,7 +420,7 @@ static enum act_type act_of(const struct weight *w)
 {
     if (pack_layout(w->fmt)->group == 0)
         return ACT_F32;
-    return w->act == ACT_Q16 ? ACT_Q16 : ACT_Q8;
+    return w->act == ACT_F32 ? ACT_MIXED : w->act;
 }
 
 void cpu_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows x)

@@ -7,12 +7,13 @@
 
 /* Rows are cut into tiles of 6, then 4, 2 and 1 for the rest. A tile's activations lie together, so that a kernel walks
  * few pointers: R rows, G = n_in / 32 runs,
- *     hi, lo  i8  [G][R][32]      the integers of quant.h's act_row; lo only in the 16-bit form
- *     d       f32 [G][R]
- *     sum         [G][32 / group][R]   what the format adds for each group: with a minimum, f32 d * xsum;
- *                                      without, i32 -zero * xsum, which makes the unsigned stored integers signed again
- *     x       f32 [n_in][R]       plain numbers instead of all that
- * All of a tile's arrays start at its first row times their bytes a row. */
+ *     lo, hi  i8  [G][R][32]      the two planes of quant.h's act_row
+ *     spill   u8  [G]             bit j: quad j (elements 4j … 4j + 3) of run g has a hi that is not 0, in one row at
+ * least d       f32 [G][R] sum         [G][32 / group][R]   what the format adds for each group: with a minimum, f32 d
+ * * xsum; without, i32 -zero * xsum, which makes the unsigned stored integers signed again x       f32 [n_in][R] plain
+ * numbers instead of all that All of a tile's arrays start at its first row times their bytes a row. A kernel may skip
+ * a quad of hi or not, as spill says: zeros add nothing to an exact sum, so a row's bits do not depend on its
+ * neighbours' outliers. */
 enum { TILE_MAX = 6 };
 
 static inline uint32_t linear_tile_rows(uint32_t left)
@@ -26,7 +27,8 @@ struct linear_args {
     size_t panel_bytes, q_offset;
     uint32_t n_panel, n_in, rows;
     /* the tile */
-    const int8_t *hi, *lo;
+    const int8_t *lo, *hi;
+    const uint8_t *spill;
     const float *d;
     const void *sum;
     const float *x;
@@ -58,13 +60,21 @@ static inline size_t linear_unpacked_scales(const struct pack_layout *l, uint32_
 
 typedef void linear_unpack(const uint8_t *record, const uint8_t *vecs, uint32_t n_in, uint8_t *to);
 
+/* Where act_encode's results for one row go. */
+struct linear_encoded {
+    int8_t *lo, *hi; /* run g at g * stride */
+    size_t stride;
+    float *d;       /* [runs] */
+    int32_t *sum16; /* [2 * runs] */
+    uint8_t *spill; /* [runs] bit j: quad j has a hi that is not 0 */
+};
+
 struct linear_kernels {
-    /* One row of n (a multiple of 32) numbers: act_encode8, or act_encode16 when lo is not NULL; sum16 as there. Run g
-     * goes to hi + g * stride, lo + g * stride. */
-    void (*encode)(const float *x, size_t n, int8_t *hi, int8_t *lo, size_t stride, float *d, int32_t *sum16);
-    /* The kernel for tiles of `rows` rows (a value of linear_tile_rows); wide: 16-bit activations. unpacked: it is
-     * given unpacked panels, at most two at a time. */
-    linear_product *(*find)(const struct pack_layout *l, bool wide, uint32_t rows, bool unpacked);
+    /* act_encode of one row of n (a multiple of 32) numbers. */
+    void (*encode)(const float *x, size_t n, float cap, const struct linear_encoded *to);
+    /* The kernel for tiles of `rows` rows (a value of linear_tile_rows). unpacked: it is given unpacked panels, at most
+     * two at a time. */
+    linear_product *(*find)(const struct pack_layout *l, uint32_t rows, bool unpacked);
     /* NULL, or by pack_id: then products of more than one row with quantised weights go through unpacked panels. */
     linear_unpack *const *unpack;
     const char *kernel_plain, *kernel_quant; /* for kernel_name */

@@ -67,12 +67,12 @@ EACH(F16)
 EACH(BF16)
 #define PLAIN(id) [PACK_##id] = {plain_##id##_1, plain_##id##_2, plain_##id##_4, plain_##id##_6}
 
-static linear_product *find(const struct pack_layout *l, bool wide, uint32_t rows, bool unpacked)
+static linear_product *find(const struct pack_layout *l, uint32_t rows, bool unpacked)
 {
     static linear_product *const plain[PACK_COUNT][4] = {PLAIN(F32), PLAIN(F16), PLAIN(BF16)};
     if (l->group == 0)
         return plain[pack_id(l)][tile_slot(rows)];
-    return unpacked ? linear_tile_avx512(l, wide, tile_slot(rows)) : linear_row_avx512[pack_id(l)][wide];
+    return unpacked ? linear_tile_avx512(l, tile_slot(rows)) : linear_row_avx512[pack_id(l)];
 }
 
 const struct linear_kernels linear_avx512 = {

@@ -13,11 +13,11 @@
 #define INLINE static inline __attribute__((always_inline))
 
 extern linear_unpack *const linear_unpack_avx2[PACK_COUNT];
-extern linear_product *const linear_row_avx2[PACK_COUNT][2];
-linear_product *linear_tile_avx2(const struct pack_layout *l, bool wide);
+extern linear_product *const linear_row_avx2[PACK_COUNT];
+linear_product *linear_tile_avx2(const struct pack_layout *l);
 /* + bias, + y, store the lanes there are of tile row `row`. Not inlined: it would be most of the code. */
 void linear_finish_avx2(const struct linear_args *a, uint32_t panel, uint32_t row, __m256 acc0, __m256 acc1);
-void linear_encode_avx2(const float *x, size_t n, int8_t *hi, int8_t *lo, size_t stride, float *d, int32_t *sum16);
+void linear_encode_avx2(const float *x, size_t n, float cap, const struct linear_encoded *to);
 
 typedef uint16_t u16x16 __attribute__((vector_size(32)));
 

@@ -12,9 +12,9 @@
 #define INLINE static inline __attribute__((always_inline))
 
 extern linear_unpack *const linear_unpack_avx512[PACK_COUNT];
-extern linear_product *const linear_row_avx512[PACK_COUNT][2];
-linear_product *linear_tile_avx512(const struct pack_layout *l, bool wide, unsigned slot);
-void linear_encode_avx512(const float *x, size_t n, int8_t *hi, int8_t *lo, size_t stride, float *d, int32_t *sum16);
+extern linear_product *const linear_row_avx512[PACK_COUNT];
+linear_product *linear_tile_avx512(const struct pack_layout *l, unsigned slot);
+void linear_encode_avx512(const float *x, size_t n, float cap, const struct linear_encoded *to);
 
 /* Index of a tile size in the tables: 1, 2, 4, 6. */
 INLINE unsigned tile_slot(uint32_t rows)

@@ -1,16 +1,19 @@
-/* The encoding of activations on AVX2, a run at a time. Same bits as act_encode8 and act_encode16: the peak is a
- * maximum of integers, cvtps_epi32 rounds to nearest even. */
+/* The encoding of activations on AVX2, a run at a time. Same bits as act_encode: the peak is a maximum of integers,
+ * cvtps_epi32 rounds to nearest even. */
 #if defined(__x86_64__)
 #include "cpu/linear_body_avx2.h"
+#include "cpu/linear_encode.h"
 
-#include <math.h>
-
-static uint32_t largest(__m256i v)
+static float peak_of(const float *x)
 {
+    __m256i v = _mm256_setzero_si256();
+    for (int i = 0; i < RUN; i += 8)
+        v = _mm256_max_epu32(v, _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(x + i)),
+                                                 _mm256_set1_epi32(0x7FFFFFFF)));
     __m128i m = _mm_max_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4E));
     m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0xB1));
-    return (uint32_t)_mm_cvtsi128_si32(m);
+    return _mm_cvtss_f32(_mm_castsi128_ps(m));
 }
 
 static int32_t total(__m256i v)
@@ -21,53 +24,48 @@ static int32_t total(__m256i v)
 }
 
 /* Four times 8 integers as bytes, in order; they fit. */
-static void store_bytes(int8_t *to, const __m256i v[4])
+static __m256i bytes(const __m256i v[4])
 {
     __m256i b = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
-    b = _mm256_permutevar8x32_epi32(b, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0));
-    _mm256_storeu_si256((__m256i *)(void *)to, b);
+    return _mm256_permutevar8x32_epi32(b, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0));
 }
 
-/* The scale of a run, and what to multiply its elements with; *inv = 0: all integers are 0. */
-static float run_scale(const float *x, float full, float *inv)
+/* Run g, of a finite peak that is not too small. */
+static void encode_vectors(const float *x, size_t g, float peak, float top, const struct linear_encoded *to)
 {
-    __m256i m = _mm256_setzero_si256();
-    for (int i = 0; i < RUN; i += 8)
-        m = _mm256_max_epu32(m, _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(x + i)),
-                                                 _mm256_set1_epi32(0x7FFFFFFF)));
-    uint32_t bits = largest(m);
-    float peak;
-    memcpy(&peak, &bits, sizeof peak);
-    *inv = 0;
-    if (bits >= 0x7F800000)
-        return NAN;
-    if (peak < ACT_PEAK_MIN)
-        return 0;
-    *inv = full / peak;
-    return peak / full;
+    float limit = encode_limit(peak, top);
+    __m256 inv = _mm256_set1_ps(127 / limit);
+    __m256i v[4], low[4], high[4];
+    to->d[g] = limit / 127;
+    for (int i = 0; i < 4; i++) {
+        v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), inv));
+        high[i] = _mm256_srai_epi32(_mm256_add_epi32(v[i], _mm256_set1_epi32(128)), 8);
+        low[i] = _mm256_sub_epi32(v[i], _mm256_slli_epi32(high[i], 8));
+    }
+    to->sum16[2 * g] = total(_mm256_add_epi32(v[0], v[1]));
+    to->sum16[2 * g + 1] = total(_mm256_add_epi32(v[2], v[3]));
+    __m256i hi = bytes(high);
+    _mm256_storeu_si256((__m256i *)(void *)(to->lo + g * to->stride), bytes(low));
+    _mm256_storeu_si256((__m256i *)(void *)(to->hi + g * to->stride), hi);
+    __m256i zero = _mm256_cmpeq_epi32(hi, _mm256_setzero_si256());
+    to->spill[g] = (uint8_t)~_mm256_movemask_ps(_mm256_castsi256_ps(zero));
 }
 
-void linear_encode_avx2(const float *x, size_t n, int8_t *hi, int8_t *lo, size_t stride, float *d, int32_t *sum16)
+void linear_encode_avx2(const float *x, size_t n, float cap, const struct linear_encoded *to)
 {
-    for (size_t g = 0; g < n / RUN; g++, x += RUN, hi += stride, sum16 += 2) {
-        float inv;
-        __m256i v[4], low[4];
-        d[g] = run_scale(x, lo ? 32512.0f : 127.0f, &inv);
-        for (int i = 0; i < 4; i++)
-            v[i] = inv == 0 ? _mm256_setzero_si256()
-                            : _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), _mm256_set1_ps(inv)));
-        sum16[0] = total(_mm256_add_epi32(v[0], v[1]));
-        sum16[1] = total(_mm256_add_epi32(v[2], v[3]));
-        if (lo) {
-            for (int i = 0; i < 4; i++) {
-                __m256i top = _mm256_srai_epi32(_mm256_add_epi32(v[i], _mm256_set1_epi32(128)), 8);
-                low[i] = _mm256_sub_epi32(v[i], _mm256_slli_epi32(top, 8));
-                v[i] = top;
-            }
-            store_bytes(lo, low);
-            lo += stride;
-        }
-        store_bytes(hi, v);
+    float lane[16] = {0};
+    for (size_t g = 0; g < n / RUN; g++) {
+        float peak = peak_of(x + g * RUN);
+        to->d[g] = peak;
+        lane[g % 16] += isfinite(peak) ? peak : 0;
+    }
+    float top = encode_top(lane, n / RUN, cap);
+    for (size_t g = 0; g < n / RUN; g++) {
+        float peak = to->d[g];
+        if (isfinite(peak) && peak >= ACT_PEAK_MIN)
+            encode_vectors(x + g * RUN, g, peak, top, to);
+        else
+            encode_run(x + g * RUN, g, peak, top, to);
     }
 }
 #endif

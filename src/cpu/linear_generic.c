@@ -10,10 +10,9 @@ static void group_dot(const struct linear_args *a, const struct pack_run *w, uns
         size_t at = (run * a->rows + r) * RUN;
         int32_t isum[PANEL] = {0};
         for (unsigned j = q; j < q + n; j++) {
-            const int8_t *hi = a->hi + at + 4 * j, *lo = a->lo ? a->lo + at + 4 * j : NULL;
             int32_t x[4];
-            for (int i = 0; i < 4; i++)
-                x[i] = lo ? 256 * hi[i] + lo[i] : hi[i];
+            for (size_t i = 0; i < 4; i++)
+                x[i] = 256 * a->hi[at + 4 * j + i] + a->lo[at + 4 * j + i];
             for (int lane = 0; lane < PANEL; lane++)
                 isum[lane] += w->u[j][lane][0] * x[0] + w->u[j][lane][1] * x[1] + w->u[j][lane][2] * x[2] +
                               w->u[j][lane][3] * x[3];
@@ -85,9 +84,9 @@ static void product_plain(const struct linear_args *a)
     }
 }
 
-static linear_product *find(const struct pack_layout *l, bool wide, uint32_t rows, bool unpacked)
+static linear_product *find(const struct pack_layout *l, uint32_t rows, bool unpacked)
 {
-    (void)wide, (void)rows, (void)unpacked;
+    (void)rows, (void)unpacked;
     return l->group ? product_quant : product_plain;
 }
 

@@ -37,51 +37,63 @@ INLINE void add_dots(const struct pack_layout *l, const uint8_t *vecs, unsigned 
     }
 }
 
-INLINE void panel_row(const struct linear_args *a, const struct pack_layout *l, uint32_t panel, const bool wide)
+/* acc += run s of a block (t: pack_sharing) times the same run of the activations; wide: some hi is not 0. */
+INLINE void add_run(const struct pack_layout *l, const uint8_t *record, const uint8_t *vecs, unsigned s, unsigned t,
+                    const int8_t *lo, const int8_t *hi, float d, const uint8_t *sum, __m256 acc[2], const bool wide)
 {
     const bool has_min = pack_has_min(l);
-    const unsigned n_run = l->block / RUN, n_group = RUN / l->group, quads = l->group / 4U;
+    const unsigned n_group = RUN / l->group, quads = l->group / 4U;
+    UNROLL
+    for (unsigned h = 0; h < n_group; h++, sum += 4) {
+        __m256i start = has_min ? _mm256_setzero_si256() : spread4(sum), isum[2] = {start, start};
+        if (wide) {
+            isum[0] = isum[1] = _mm256_setzero_si256();
+            add_dots(l, vecs, s, t, h * quads, (h + 1) * quads, hi, isum);
+            isum[0] = _mm256_add_epi32(_mm256_slli_epi32(isum[0], 8), start);
+            isum[1] = _mm256_add_epi32(_mm256_slli_epi32(isum[1], 8), start);
+        }
+        add_dots(l, vecs, s, t, h * quads, (h + 1) * quads, lo, isum);
+        UNROLL
+        for (unsigned half = 0; half < 2; half++) {
+            __m256 ga, gb;
+            scales(l, record, s * n_group + h, half, &ga, &gb);
+            acc[half] =
+                _mm256_fmadd_ps(_mm256_mul_ps(ga, _mm256_set1_ps(d)), _mm256_cvtepi32_ps(isum[half]), acc[half]);
+            if (has_min)
+                acc[half] = _mm256_fmadd_ps(gb, _mm256_castsi256_ps(spread4(sum)), acc[half]);
+        }
+    }
+}
+
+INLINE void panel_row(const struct linear_args *a, const struct pack_layout *l, uint32_t panel)
+{
+    const unsigned n_run = l->block / RUN, n_group = RUN / l->group;
     const unsigned sharing = pack_sharing(l->shape), run_bytes = l->q_bytes / n_run;
     const uint8_t *record = a->panel + panel * a->panel_bytes, *vecs = record + a->q_offset, *sum = a->sum;
-    const int8_t *x = a->hi, *lo = a->lo;
+    const uint8_t *spill = a->spill;
+    const int8_t *lo = a->lo, *hi = a->hi;
     const float *d = a->d;
     __m256 acc[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
     for (uint32_t b = a->n_in / l->block; b > 0; b--, record += l->scale_bytes, vecs += l->q_bytes)
         for (unsigned s0 = 0; s0 < n_run; s0 += sharing) {
             UNROLL
-            for (unsigned t = 0; t < sharing; t++, x += RUN, lo += wide ? RUN : 0, d++) {
+            for (unsigned t = 0; t < sharing; t++, lo += RUN, hi += RUN, d++, sum += 4 * n_group, spill++) {
                 unsigned s = s0 + t;
                 for (unsigned i = 0; i < run_bytes; i += 64)
                     _mm_prefetch((const char *)vecs + s * run_bytes + AHEAD + i, _MM_HINT_T0);
-                UNROLL
-                for (unsigned h = 0; h < n_group; h++, sum += 4) {
-                    __m256i start = has_min ? _mm256_setzero_si256() : spread4(sum), isum[2] = {start, start};
-                    if (wide) {
-                        isum[0] = isum[1] = _mm256_setzero_si256();
-                        add_dots(l, vecs, s, t, h * quads, (h + 1) * quads, x, isum);
-                        isum[0] = _mm256_add_epi32(_mm256_slli_epi32(isum[0], 8), start);
-                        isum[1] = _mm256_add_epi32(_mm256_slli_epi32(isum[1], 8), start);
-                    }
-                    add_dots(l, vecs, s, t, h * quads, (h + 1) * quads, wide ? lo : x, isum);
-                    UNROLL
-                    for (unsigned half = 0; half < 2; half++) {
-                        __m256 ga, gb;
-                        scales(l, record, s * n_group + h, half, &ga, &gb);
-                        acc[half] = _mm256_fmadd_ps(_mm256_mul_ps(ga, _mm256_set1_ps(*d)),
-                                                    _mm256_cvtepi32_ps(isum[half]), acc[half]);
-                        if (has_min)
-                            acc[half] = _mm256_fmadd_ps(gb, _mm256_castsi256_ps(spread4(sum)), acc[half]);
-                    }
-                }
+                if (*spill)
+                    add_run(l, record, vecs, s, t, lo, hi, *d, sum, acc, true);
+                else
+                    add_run(l, record, vecs, s, t, lo, hi, *d, sum, acc, false);
             }
         }
     linear_finish_avx2(a, panel, 0, acc[0], acc[1]);
 }
 
-INLINE void product_row(const struct linear_args *a, const struct pack_layout *l, const bool wide)
+INLINE void product_row(const struct linear_args *a, const struct pack_layout *l)
 {
     for (uint32_t p = 0; p < a->n_panel; p++)
-        panel_row(a, l, p, wide);
+        panel_row(a, l, p);
 }
 
 INLINE void unpack_piece(const struct pack_layout *l, const uint8_t *record, const uint8_t *vecs, uint32_t n_in,
@@ -115,11 +127,7 @@ INLINE void unpack_piece(const struct pack_layout *l, const uint8_t *record, con
 #define EACH(id)                                                                                                       \
     static void row_##id(const struct linear_args *a)                                                                  \
     {                                                                                                                  \
-        product_row(a, &pack_layouts[PACK_##id], false);                                                               \
-    }                                                                                                                  \
-    static void row16_##id(const struct linear_args *a)                                                                \
-    {                                                                                                                  \
-        product_row(a, &pack_layouts[PACK_##id], true);                                                                \
+        product_row(a, &pack_layouts[PACK_##id]);                                                                      \
     }                                                                                                                  \
     static void unpack_##id(const uint8_t *record, const uint8_t *vecs, uint32_t n_in, uint8_t *to)                    \
     {                                                                                                                  \
@@ -141,10 +149,10 @@ EACH(IQ4_XS)
 EACH(MXFP4)
 EACH(NVFP4)
 
-#define ROW(id)    [PACK_##id] = {row_##id, row16_##id}
+#define ROW(id)    [PACK_##id] = row_##id
 #define UNPACK(id) [PACK_##id] = unpack_##id
 
-linear_product *const linear_row_avx2[PACK_COUNT][2] = {
+linear_product *const linear_row_avx2[PACK_COUNT] = {
     ROW(Q4_0), ROW(Q4_1), ROW(Q5_0), ROW(Q5_1),   ROW(Q8_0),   ROW(Q2_K),  ROW(Q3_K),
     ROW(Q4_K), ROW(Q5_K), ROW(Q6_K), ROW(IQ4_NL), ROW(IQ4_XS), ROW(MXFP4), ROW(NVFP4),
 };

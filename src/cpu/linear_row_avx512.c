@@ -12,48 +12,61 @@ INLINE void ask(const uint8_t *p, unsigned n)
         _mm_prefetch((const char *)p + i, _MM_HINT_T0);
 }
 
-INLINE void panel_row(const struct linear_args *a, const struct pack_layout *l, uint32_t panel, const bool wide)
+/* acc += run s of a block (t: pack_sharing) times the same run of the activations; wide: some hi is not 0. */
+INLINE __m512 add_run(const struct pack_layout *l, const uint8_t *record, const uint8_t *vecs, unsigned s, unsigned t,
+                      const int8_t *lo, const int8_t *hi, float d, const uint8_t *sum, __m512 acc, const bool wide)
 {
     const bool has_min = pack_has_min(l);
-    const unsigned n_run = l->block / RUN, n_group = RUN / l->group, quads = l->group / 4U;
+    const unsigned n_group = RUN / l->group, quads = l->group / 4U;
+    UNROLL
+    for (unsigned h = 0; h < n_group; h++, sum += 4) {
+        __m512i isum = has_min ? _mm512_setzero_si512() : spread4(sum), top = _mm512_setzero_si512();
+        UNROLL
+        for (unsigned j = h * quads; j < (h + 1) * quads; j++) {
+            __m512i w = quad(l, vecs, s, t, j);
+            isum = _mm512_dpbusd_epi32(isum, w, spread4(lo + 4 * j));
+            if (wide)
+                top = _mm512_dpbusd_epi32(top, w, spread4(hi + 4 * j));
+        }
+        if (wide)
+            isum = _mm512_add_epi32(isum, _mm512_slli_epi32(top, 8));
+        __m512 ga, gb;
+        scales(l, record, s * n_group + h, &ga, &gb);
+        acc = _mm512_fmadd_ps(_mm512_mul_ps(ga, _mm512_set1_ps(d)), _mm512_cvtepi32_ps(isum), acc);
+        if (has_min)
+            acc = _mm512_fmadd_ps(gb, _mm512_castsi512_ps(spread4(sum)), acc);
+    }
+    return acc;
+}
+
+INLINE void panel_row(const struct linear_args *a, const struct pack_layout *l, uint32_t panel)
+{
+    const unsigned n_run = l->block / RUN, n_group = RUN / l->group;
     const unsigned sharing = pack_sharing(l->shape), run_bytes = l->q_bytes / n_run;
     const uint8_t *record = a->panel + panel * a->panel_bytes, *vecs = record + a->q_offset, *sum = a->sum;
-    const int8_t *x = a->hi, *lo = a->lo;
+    const uint8_t *spill = a->spill;
+    const int8_t *lo = a->lo, *hi = a->hi;
     const float *d = a->d;
     __m512 acc = _mm512_setzero_ps();
     for (uint32_t b = a->n_in / l->block; b > 0; b--, record += l->scale_bytes, vecs += l->q_bytes)
         for (unsigned s0 = 0; s0 < n_run; s0 += sharing) {
             UNROLL
-            for (unsigned t = 0; t < sharing; t++, x += RUN, lo += wide ? RUN : 0, d++) {
+            for (unsigned t = 0; t < sharing; t++, lo += RUN, hi += RUN, d++, sum += 4 * n_group, spill++) {
                 unsigned s = s0 + t;
                 ask(vecs + s * run_bytes + AHEAD, run_bytes);
-                UNROLL
-                for (unsigned h = 0; h < n_group; h++, sum += 4) {
-                    __m512i isum = has_min ? _mm512_setzero_si512() : spread4(sum), top = _mm512_setzero_si512();
-                    UNROLL
-                    for (unsigned j = h * quads; j < (h + 1) * quads; j++) {
-                        __m512i w = quad(l, vecs, s, t, j);
-                        isum = _mm512_dpbusd_epi32(isum, w, spread4((wide ? lo : x) + 4 * j));
-                        if (wide)
-                            top = _mm512_dpbusd_epi32(top, w, spread4(x + 4 * j));
-                    }
-                    if (wide)
-                        isum = _mm512_add_epi32(isum, _mm512_slli_epi32(top, 8));
-                    __m512 ga, gb;
-                    scales(l, record, s * n_group + h, &ga, &gb);
-                    acc = _mm512_fmadd_ps(_mm512_mul_ps(ga, _mm512_set1_ps(*d)), _mm512_cvtepi32_ps(isum), acc);
-                    if (has_min)
-                        acc = _mm512_fmadd_ps(gb, _mm512_castsi512_ps(spread4(sum)), acc);
-                }
+                if (*spill)
+                    acc = add_run(l, record, vecs, s, t, lo, hi, *d, sum, acc, true);
+                else
+                    acc = add_run(l, record, vecs, s, t, lo, hi, *d, sum, acc, false);
             }
         }
     finish(a, panel, &acc, 1);
 }
 
-INLINE void product_row(const struct linear_args *a, const struct pack_layout *l, const bool wide)
+INLINE void product_row(const struct linear_args *a, const struct pack_layout *l)
 {
     for (uint32_t p = 0; p < a->n_panel; p++)
-        panel_row(a, l, p, wide);
+        panel_row(a, l, p);
 }
 
 INLINE void unpack_piece(const struct pack_layout *l, const uint8_t *record, const uint8_t *vecs, uint32_t n_in,
@@ -85,11 +98,7 @@ INLINE void unpack_piece(const struct pack_layout *l, const uint8_t *record, con
 #define EACH(id)                                                                                                       \
     static void row_##id(const struct linear_args *a)                                                                  \
     {                                                                                                                  \
-        product_row(a, &pack_layouts[PACK_##id], false);                                                               \
-    }                                                                                                                  \
-    static void row16_##id(const struct linear_args *a)                                                                \
-    {                                                                                                                  \
-        product_row(a, &pack_layouts[PACK_##id], true);                                                                \
+        product_row(a, &pack_layouts[PACK_##id]);                                                                      \
     }                                                                                                                  \
     static void unpack_##id(const uint8_t *record, const uint8_t *vecs, uint32_t n_in, uint8_t *to)                    \
     {                                                                                                                  \
@@ -111,10 +120,10 @@ EACH(IQ4_XS)
 EACH(MXFP4)
 EACH(NVFP4)
 
-#define ROW(id)    [PACK_##id] = {row_##id, row16_##id}
+#define ROW(id)    [PACK_##id] = row_##id
 #define UNPACK(id) [PACK_##id] = unpack_##id
 
-linear_product *const linear_row_avx512[PACK_COUNT][2] = {
+linear_product *const linear_row_avx512[PACK_COUNT] = {
     ROW(Q4_0), ROW(Q4_1), ROW(Q5_0), ROW(Q5_1),   ROW(Q8_0),   ROW(Q2_K),  ROW(Q3_K),
     ROW(Q4_K), ROW(Q5_K), ROW(Q6_K), ROW(IQ4_NL), ROW(IQ4_XS), ROW(MXFP4), ROW(NVFP4),
 };

@@ -50,7 +50,7 @@ INLINE void group_dots(const uint8_t *u, const int8_t *x, const unsigned quads, 
 
 struct kind {
     unsigned group, bits;
-    bool has_min, wide;
+    bool has_min;
 };
 
 /* One panel, rows [row, row + R) of the tile. */
@@ -60,7 +60,8 @@ INLINE void rows(const struct linear_args *a, const struct kind k, uint32_t pane
     const size_t tile_rows = a->rows;
     const uint8_t *scale = a->panel + panel * a->panel_bytes, *u = scale + a->q_offset;
     const uint8_t *sum = (const uint8_t *)a->sum + 4 * row;
-    const int8_t *x = a->hi + row * RUN, *lo = k.wide ? a->lo + row * RUN : NULL;
+    const int8_t *lo = a->lo + row * RUN, *hi = a->hi + row * RUN;
+    const uint8_t *spill = a->spill;
     const float *d = a->d + row;
     float *carry = a->acc + (panel * tile_rows + row) * PANEL;
     __m256 acc[3][2];
@@ -68,26 +69,26 @@ INLINE void rows(const struct linear_args *a, const struct kind k, uint32_t pane
     for (int i = 0; i < 2 * R; i++)
         acc[i / 2][i % 2] = a->first ? _mm256_setzero_ps() : _mm256_loadu_ps(carry + 8 * i);
     for (uint32_t n = a->n_in / RUN; n > 0;
-         n--, x += tile_rows * RUN, lo += k.wide ? tile_rows * RUN : 0, d += tile_rows) {
+         n--, lo += tile_rows * RUN, hi += tile_rows * RUN, d += tile_rows, spill++) {
         UNROLL
         for (unsigned h = 0; h < n_group; h++) {
             __m256i isum[3][2];
             UNROLL
             for (int i = 0; i < 2 * R; i++)
-                isum[i / 2][i % 2] = k.wide || k.has_min ? _mm256_setzero_si256() : spread4(sum + 4 * (i / 2));
-            group_dots(u, x + 4 * h * quads, quads, k.bits, R, isum);
-            if (k.wide) {
+                isum[i / 2][i % 2] = _mm256_setzero_si256();
+            if (*spill) {
+                group_dots(u, hi + 4 * h * quads, quads, k.bits, R, isum);
                 UNROLL
-                for (int i = 0; i < 2 * R; i++) {
-                    __m256i top = _mm256_slli_epi32(isum[i / 2][i % 2], 8);
-                    isum[i / 2][i % 2] = k.has_min ? top : _mm256_add_epi32(top, spread4(sum + 4 * (i / 2)));
-                }
-                group_dots(u, lo + 4 * h * quads, quads, k.bits, R, isum);
+                for (int i = 0; i < 2 * R; i++)
+                    isum[i / 2][i % 2] = _mm256_slli_epi32(isum[i / 2][i % 2], 8);
             }
+            group_dots(u, lo + 4 * h * quads, quads, k.bits, R, isum);
             UNROLL
             for (int i = 0; i < 2 * R; i++) {
                 int r = i / 2, half = i % 2;
                 __m256 ga = _mm256_loadu_ps((const float *)(const void *)scale + 8 * half);
+                if (!k.has_min)
+                    isum[r][half] = _mm256_add_epi32(isum[r][half], spread4(sum + 4 * r));
                 acc[r][half] = _mm256_fmadd_ps(_mm256_mul_ps(ga, _mm256_set1_ps(d[r])),
                                                _mm256_cvtepi32_ps(isum[r][half]), acc[r][half]);
                 if (k.has_min)
@@ -124,16 +125,11 @@ INLINE void tile(const struct linear_args *a, const struct kind k)
     }
 }
 
-/* Name: group, bits, minimum, wide. */
-#define ONE(group, bits, min, wide)                                                                                    \
-    static void tile_##group##_##bits##_##min##_##wide(const struct linear_args *a)                                    \
+/* Name: group, bits, minimum. */
+#define EACH(group, bits, min)                                                                                         \
+    static void tile_##group##_##bits##_##min(const struct linear_args *a)                                             \
     {                                                                                                                  \
-        tile(a, (struct kind){group, bits, min, wide});                                                                \
-    }
-#define EACH(group, bits, min) ONE(group, bits, min, 0) ONE(group, bits, min, 1)
-#define PAIR(group, bits, min)                                                                                         \
-    {                                                                                                                  \
-        tile_##group##_##bits##_##min##_0, tile_##group##_##bits##_##min##_1                                           \
+        tile(a, (struct kind){group, bits, min});                                                                      \
     }
 
 EACH(32, 4, 0)
@@ -145,14 +141,14 @@ EACH(16, 4, 0)
 EACH(16, 4, 1)
 EACH(16, 6, 0)
 
-linear_product *linear_tile_avx2(const struct pack_layout *l, bool wide)
+linear_product *linear_tile_avx2(const struct pack_layout *l)
 {
-    static linear_product *const table[][2] = {PAIR(32, 4, 0), PAIR(32, 4, 1), PAIR(32, 5, 0), PAIR(32, 5, 1),
-                                               PAIR(32, 8, 0), PAIR(16, 4, 0), PAIR(16, 4, 1), PAIR(16, 6, 0)};
+    static linear_product *const table[] = {tile_32_4_0, tile_32_4_1, tile_32_5_0, tile_32_5_1,
+                                            tile_32_8_0, tile_16_4_0, tile_16_4_1, tile_16_6_0};
     unsigned bits = stored_bits(l);
     if (l->group == 32)
-        return table[bits > 5 ? 4 : 2 * (bits == 5) + pack_has_min(l)][wide];
+        return table[bits > 5 ? 4 : 2 * (bits == 5) + pack_has_min(l)];
     /* a group of 16 is four quads: integers of 5 bits sum up as those of 4 do */
-    return table[bits > 5 ? 7 : 5 + pack_has_min(l)][wide];
+    return table[bits > 5 ? 7 : 5 + pack_has_min(l)];
 }
 #endif

@@ -25,10 +25,15 @@ struct rows {
 
 /* A matrix [n_out, n_in] in the backend's own layout, or a table of n_out rows for embed(). */
 enum act_type {
-    ACT_F32, /* plain numbers as weights: f32 activations */
-    ACT_Q8,  /* quantised weights: 8-bit activations, half the integer work and far more noise */
-    ACT_Q16, /* quantised weights: 16-bit activations, as two byte planes */
+    ACT_F32,   /* plain numbers as weights: f32 activations */
+    ACT_Q8,    /* quantised weights: 8-bit activations */
+    ACT_MIXED, /* quantised weights: 8 bits, and 16 for elements that stick out of their row (quant.h) */
+    ACT_Q16,   /* quantised weights: 16-bit activations, twice the integer work */
 };
+static inline float act_cap(enum act_type a)
+{
+    return a == ACT_Q8 ? ACT_CAP_8 : a == ACT_MIXED ? ACT_CAP_MIXED : ACT_CAP_16;
+}
 struct weight {
     const struct quant_format *fmt;
     uint32_t n_out, n_in;

@@ -16,7 +16,7 @@
 
 struct ref_priv {
     struct arena arena; /* the arrays below are cut from it */
-    int8_t *q, *lo;     /* one activation row in integer form, [max_in] rounded up to runs of 32 */
+    int8_t *lo, *hi;    /* one activation row in integer form, [max_in] rounded up to runs of 32 */
     float *d;           /* [runs] */
     int32_t *sum16;     /* [2 * runs] */
     float *w;           /* one decoded weight row, [max_in] */
@@ -58,7 +58,7 @@ static glim_status ref_open(struct op_ctx *c, const struct op_limits *l, struct 
         return st;
     }
     size_t run = ceil_div(l->max_in, 32);
-    p->q = arena_take(&p->arena, run * 32);
+    p->hi = arena_take(&p->arena, run * 32);
     p->lo = arena_take(&p->arena, run * 32);
     p->d = arena_take(&p->arena, run * sizeof(float));
     p->sum16 = arena_take(&p->arena, run * 2 * sizeof(int32_t));
@@ -122,6 +122,8 @@ static const char *ref_kernel_name(const struct quant_format *f, enum act_type a
         return "ref f32";
     case ACT_Q8:
         return "ref int8";
+    case ACT_MIXED:
+        return "ref int8+16";
     case ACT_Q16:
         return "ref int16";
     }
@@ -168,13 +170,9 @@ static void linear_plain(struct ref_priv *p, const struct linear_job *job, struc
 static void linear_quantised(struct ref_priv *p, const struct linear_job *job, struct rows x)
 {
     const struct weight *w = job->w;
-    bool wide = w->act == ACT_Q16;
-    struct act_row act = {.q = p->q, .lo = wide ? p->lo : NULL, .d = p->d, .sum16 = p->sum16};
+    struct act_row act = {.lo = p->lo, .hi = p->hi, .d = p->d, .sum16 = p->sum16};
     for (uint32_t r = 0; r < x.n; r++) {
-        if (wide)
-            act_encode16(row_at(x, r), w->n_in, p->q, p->lo, p->d, p->sum16);
-        else
-            act_encode8(row_at(x, r), w->n_in, p->q, p->d, p->sum16);
+        act_encode(row_at(x, r), w->n_in, act_cap(w->act), p->lo, p->hi, p->d, p->sum16);
         for (uint32_t j = 0; j < w->n_out; j++)
             finish(job, r, j, quant_dot(w->fmt, weight_row(w, j), &act, w->n_in));
     }

@@ -9,8 +9,7 @@
 
 enum { RUN = 32 };
 
-/* Largest |x| of n elements as bits. */
-static uint32_t peak_bits(const float *x, size_t n)
+static float peak_of(const float *x, size_t n)
 {
     uint32_t peak = 0;
     for (size_t i = 0; i < n; i++) {
@@ -19,54 +18,45 @@ static uint32_t peak_bits(const float *x, size_t n)
         u &= 0x7FFFFFFF;
         peak = u > peak ? u : peak;
     }
-    return peak;
+    float f;
+    memcpy(&f, &peak, sizeof f);
+    return f;
 }
 
-/* Scale of a run and what to multiply its elements with; full is the integer that stands for the peak. */
-static float run_scale(const float *x, size_t n, float full, float *inv)
+static size_t run_length(size_t n, size_t r)
 {
-    uint32_t bits = peak_bits(x, n);
-    float peak;
-    memcpy(&peak, &bits, sizeof peak);
-    *inv = 0;
-    if (!isfinite(peak))
-        return NAN;
-    if (peak < ACT_PEAK_MIN)
-        return 0;
-    *inv = full / peak;
-    return peak / full;
+    return n - r * RUN < RUN ? n - r * RUN : RUN;
 }
 
-static int32_t level(float x, float inv)
+/* cap * mean of the peaks. */
+static float row_top(const float *x, size_t n, float cap)
 {
-    return inv == 0 ? 0 : (int32_t)rintf(x * inv);
-}
-
-void act_encode8(const float *x, size_t n, int8_t *q, float *d, int32_t *sum16)
-{
-    for (size_t r = 0; r * RUN < n; r++, x += RUN, q += RUN) {
-        size_t len = n - r * RUN < RUN ? n - r * RUN : RUN;
-        float inv;
-        d[r] = run_scale(x, len, 127.0f, &inv);
-        sum16[2 * r] = sum16[2 * r + 1] = 0;
-        for (size_t i = 0; i < len; i++) {
-            q[i] = (int8_t)level(x[i], inv);
-            sum16[2 * r + i / 16] += q[i];
-        }
+    float lane[16] = {0};
+    size_t n_run = (n + RUN - 1) / RUN;
+    for (size_t r = 0; r < n_run; r++) {
+        float peak = peak_of(x + r * RUN, run_length(n, r));
+        lane[r % 16] += isfinite(peak) ? peak : 0;
     }
+    for (size_t step = 8; step > 0; step /= 2)
+        for (size_t l = 0; l < step; l++)
+            lane[l] += lane[l + step];
+    return cap == 0 ? 0 : cap / (float)n_run * lane[0];
 }
 
-void act_encode16(const float *x, size_t n, int8_t *hi, int8_t *lo, float *d, int32_t *sum16)
+void act_encode(const float *x, size_t n, float cap, int8_t *lo, int8_t *hi, float *d, int32_t *sum16)
 {
-    for (size_t r = 0; r * RUN < n; r++, x += RUN, hi += RUN, lo += RUN) {
-        size_t len = n - r * RUN < RUN ? n - r * RUN : RUN;
-        float inv;
-        d[r] = run_scale(x, len, 32512.0f, &inv);
+    float top = row_top(x, n, cap);
+    for (size_t r = 0; r * RUN < n; r++, x += RUN, lo += RUN, hi += RUN) {
+        size_t len = run_length(n, r);
+        float peak = peak_of(x, len), limit = top < peak ? top : peak;
+        limit = limit < peak / 256 ? peak / 256 : limit;
+        bool used = isfinite(peak) && peak >= ACT_PEAK_MIN;
+        d[r] = used ? limit / 127 : isfinite(peak) ? 0 : NAN;
         sum16[2 * r] = sum16[2 * r + 1] = 0;
         for (size_t i = 0; i < len; i++) {
-            int32_t v = level(x[i], inv), top = (v + 128) >> 8;
-            hi[i] = (int8_t)top;
-            lo[i] = (int8_t)(v - 256 * top);
+            int32_t v = used ? (int32_t)rintf(x[i] * (127 / limit)) : 0;
+            hi[i] = (int8_t)((v + 128) >> 8);
+            lo[i] = (int8_t)(v - 256 * hi[i]);
             sum16[2 * r + i / 16] += v;
         }
     }

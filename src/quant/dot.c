@@ -3,14 +3,12 @@
 
 #include <math.h>
 
-/* Exact integer sum of q * x over n elements; x is 256 * hi + lo in the 16-bit form. */
+/* Exact integer sum of q * v over n elements. */
 static int32_t dot_int(const int8_t *q, const struct act_row *x, size_t at, size_t n)
 {
     int32_t sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        int32_t v = x->lo == NULL ? x->q[at + i] : 256 * x->q[at + i] + x->lo[at + i];
-        sum += q[i] * v;
-    }
+    for (size_t i = 0; i < n; i++)
+        sum += q[i] * (256 * x->hi[at + i] + x->lo[at + i]);
     return sum;
 }
 

@@ -12,6 +12,8 @@
 
 #include "base/status.h"
 
+#include <math.h>
+
 enum quant_type {
     QT_F32 = 0,
     QT_F16 = 1,
@@ -81,25 +83,31 @@ float e8m0_to_f32(uint8_t v); /* 2^(v-127); 0xFF is NaN */
 float e2m1_to_f32(uint8_t v); /* low four bits */
 
 /* ---- activations ----
- * The 8-bit form of an f32 row for integer dots. For each run of 32 elements (the last may be short, and then stands
- * for one padded with zeros):
- *     d   = max|x| / 127
- *     q_i = round_to_nearest_even(x_i * (127 / max|x|))                       in [-127, 127]
- *     sum16[2g], sum16[2g+1] = sums of q over the first and second half of run g
- * Every input has an answer: a run whose max|x| is below ACT_PEAK_MIN counts as all 0 (d = 0, q = 0; its 127 / max|x|
- * could overflow), and a run that holds a NaN or an Inf gets d = NaN and q = 0.
- * The 16-bit form (the default: its noise is far below that of the weights) has the same runs with 32512
- * for 127 and is kept as two planes of signed bytes:
- *     v = 256 * hi + lo,   hi = (v + 128) >> 8,   lo = v - 256 * hi */
-#define ACT_PEAK_MIN 0x1p-100f
+ * The integer form of an f32 row for products with quantised weights: 16-bit integers v under one scale for each run of
+ * 32 elements (the last may be short, and then stands for one padded with zeros), kept as two planes of signed bytes.
+ *     peak  = max|x| of the run
+ *     top   = cap * mean of the row's peaks: (cap / runs) * sum, in f32; the sum in 16 lanes, lane l taking runs l,
+ *             l + 16, …, then (l, l + 8), (l, l + 4), (l, l + 2), (l, l + 1)
+ *     limit = top if that is below peak, else peak; but at least peak / 256
+ *     d     = limit / 127
+ *     v     = round_to_nearest_even(x * (127 / limit))                      in [-32512, 32512]
+ *     v     = 256 * hi + lo,   hi = (v + 128) >> 8,   lo = v - 256 * hi     so hi = 0 where |v| <= 127
+ *     sum16[2g], sum16[2g + 1] = sums of v over the first and second half of run g
+ * A large cap gives 8-bit activations (hi is 0 everywhere); cap = 0 gives 16-bit ones; in between, most elements have 8
+ * bits, and the few that stick out of the row spill into hi instead of making their neighbours coarse. Products skip
+ * the quads of hi that are 0, so bits cost time only where they are needed (docs/NUMERICS.md).
+ * Every input has an answer: a run whose peak is below ACT_PEAK_MIN counts as all 0 (d = 0, v = 0; its 127 / limit
+ * could overflow), and a run that holds a NaN or an Inf gets d = NaN and v = 0, and counts as 0 in the mean. */
+#define ACT_PEAK_MIN  0x1p-100f
+#define ACT_CAP_8     INFINITY
+#define ACT_CAP_MIXED 1.5f
+#define ACT_CAP_16    0.0f
 struct act_row {
-    const int8_t *q;      /* [n]; the hi plane in the 16-bit form */
-    const int8_t *lo;     /* [n] or NULL */
-    const float *d;       /* [ceil(n / 32)] */
-    const int32_t *sum16; /* [2 * ceil(n / 32)], of the whole value (256 * hi + lo in the 16-bit form) */
+    const int8_t *lo, *hi; /* [n] */
+    const float *d;        /* [ceil(n / 32)] */
+    const int32_t *sum16;  /* [2 * ceil(n / 32)] */
 };
-void act_encode8(const float *x, size_t n, int8_t *q, float *d, int32_t *sum16);
-void act_encode16(const float *x, size_t n, int8_t *hi, int8_t *lo, float *d, int32_t *sum16);
+void act_encode(const float *x, size_t n, float cap, int8_t *lo, int8_t *hi, float *d, int32_t *sum16);
 
 /* Reference dot of one weight row (file layout) with one activation row. THE order every kernel must reproduce bit for
  * bit:
@@ -107,9 +115,8 @@ void act_encode16(const float *x, size_t n, int8_t *hi, int8_t *lo, float *d, in
  *     for each group g ascending:
  *         acc = fmaf(a_g * d_s, (float)isum, acc)
  *         if has_min: acc = fmaf(b_g, d_s * (float)xsum, acc)
- * s is the run of 32 that holds the group, isum the exact integer sum of q_w * x over the group, xsum that of x.
- * n must be a multiple of the block. With 16-bit activations isum = 256 * isum_hi + isum_lo in 32 bits, then
- * converted. */
+ * s is the run of 32 that holds the group, isum the exact 32-bit sum of q_w * v over the group, xsum that of v.
+ * n must be a multiple of the block. */
 float quant_dot(const struct quant_format *f, const void *row, const struct act_row *x, size_t n);
 
 #endif

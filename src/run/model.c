@@ -200,16 +200,19 @@ static glim_status load_weights(struct glim_model *m, const struct binder *b, st
     return GLIM_OK;
 }
 
-/* 16-bit activations unless the lever says otherwise; then the tied head becomes a second view of the embedding. */
+/* The activations of quantised weights; the tied head is a second view of the embedding. In mixed form the head has 16
+ * bits: its noise goes straight into the logits, and its products are few in prefill and wait for memory in decode. */
 static void set_activations(struct plan *p, const struct binder *b, enum lever_act act)
 {
-    for (size_t i = 0; i < b->n_matrix; i++) {
-        struct weight *w = b->matrix[i].w;
-        if (w->fmt->group)
-            w->act = act == LEVER_ACT_Q8 ? ACT_Q8 : ACT_Q16;
-    }
+    static const enum act_type of[] = {
+        [LEVER_ACT_MIXED] = ACT_MIXED, [LEVER_ACT_Q16] = ACT_Q16, [LEVER_ACT_Q8] = ACT_Q8};
+    for (size_t i = 0; i < b->n_matrix; i++)
+        if (b->matrix[i].w->fmt->group)
+            b->matrix[i].w->act = of[act];
     if (p->tied)
         p->head = p->embed;
+    if (p->head.act == ACT_MIXED)
+        p->head.act = ACT_Q16;
 }
 
 /* ---- open ---- */

@@ -74,12 +74,31 @@ def test_gguf_converted(file):
 QUANTS = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K_S", "Q4_K_S", "Q4_K_M", "Q5_K_S", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
 
 
-@pytest.mark.parametrize("quant", QUANTS)
-def test_gguf_quantised_no_worse_than_llama_cpp(quant):
+def quantised(quant, *flags):
+    """This engine's logits, those of the same weights in float32, and what llama.cpp was measured at."""
     name = f"llama_q.{quant}"
-    bar = load(os.path.join(GGUF, "quant.json"))[name]["llama_cpp"]
     tokens = load(os.path.join(GGUF, "quant_tokens.json"))["llama_q"][0]
     want = safetensors(os.path.join(GGUF, "quant_expected.safetensors"))[f"{name}.logits"]
-    got = logits(os.path.join(GGUF, name + ".gguf"), tokens)
-    assert np.abs(got - want).mean() <= 1.1 * bar["mean_abs"]
-    assert (got.argmax(1) == want.argmax(1)).mean() >= bar["top1"] - 0.02
+    return logits(os.path.join(GGUF, name + ".gguf"), tokens, *flags), want, load(os.path.join(GGUF, "quant.json"))[name]["llama_cpp"]
+
+
+def top1(got, want):
+    return (got.argmax(1) == want.argmax(1)).mean()
+
+
+@pytest.mark.parametrize("quant", QUANTS)
+def test_gguf_quantised_no_worse_than_llama_cpp(quant):
+    got, want, bar = quantised(quant, "--act", "q16")
+    assert np.abs(got - want).mean() <= 0.1 * bar["mean_abs"]
+    assert top1(got, want) >= bar["top1"] - 0.02
+
+
+# The default's bar for top-1 is over all formats: 48 positions of a random model cannot resolve 0.02, one flip is more.
+def test_gguf_quantised_by_default_no_worse_than_llama_cpp():
+    ours, theirs = [], []
+    for quant in QUANTS:
+        got, want, bar = quantised(quant)
+        assert np.abs(got - want).mean() <= 0.9 * bar["mean_abs"], quant
+        ours.append(top1(got, want))
+        theirs.append(bar["top1"])
+    assert np.mean(ours) >= np.mean(theirs) - 0.02

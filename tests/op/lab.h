@@ -319,11 +319,13 @@ static inline void lab_done(struct dut *d)
 }
 
 /* The activation types a format takes: act[0, n). */
-static inline size_t lab_acts(const struct quant_format *f, enum act_type act[2])
+enum { LAB_ACTS = 3 };
+static inline size_t lab_acts(const struct quant_format *f, enum act_type act[LAB_ACTS])
 {
     act[0] = f->group == 0 ? ACT_F32 : ACT_Q8;
-    act[1] = ACT_Q16;
-    return f->group == 0 ? 1 : 2;
+    act[1] = ACT_MIXED;
+    act[2] = ACT_Q16;
+    return f->group == 0 ? 1 : LAB_ACTS;
 }
 
 /* A weight in the backend's layout, from file layout. Laid out in two parts when it has more than 64 rows. */

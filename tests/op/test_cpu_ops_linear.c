@@ -149,7 +149,7 @@ static void linear(void **state)
 {
     const struct quant_format *f = *state;
     uint32_t k[8];
-    enum act_type act[2];
+    enum act_type act[LAB_ACTS];
     size_t n_k = widths(f, k), n_act = lab_acts(f, act);
     for (size_t i = 0; i < n_k * n_act; i++) {
         struct product p;
@@ -167,7 +167,7 @@ static void embed(void **state)
     static const int32_t token[] = {0, 15, 16, 17, 63, 64, 69, 1, 17, 40};
     enum { N = COUNT(token), ROWS = 70 };
     uint32_t widths_of[8];
-    enum act_type act[2];
+    enum act_type act[LAB_ACTS];
     size_t n_k = widths(f, widths_of), n_act = lab_acts(f, act);
     for (size_t i = 0; i < n_k * n_act; i++) {
         uint32_t k = widths_of[i / n_act];

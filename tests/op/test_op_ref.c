@@ -18,15 +18,13 @@ static void near(double got, double want, double size, double part, const char *
 /* x as the integer form gives it back, or x itself. */
 static void dequantised(double *y, const float *x, uint32_t n, enum act_type act)
 {
-    int8_t hi[1024], lo[1024] = {0};
+    int8_t hi[1024], lo[1024];
     float d[32];
     int32_t sum16[64];
-    if (act == ACT_Q8)
-        act_encode8(x, n, hi, d, sum16);
-    else if (act == ACT_Q16)
-        act_encode16(x, n, hi, lo, d, sum16);
+    if (act != ACT_F32)
+        act_encode(x, n, act_cap(act), lo, hi, d, sum16);
     for (uint32_t k = 0; k < n; k++)
-        y[k] = act == ACT_F32 ? (double)x[k] : (double)d[k / 32] * (act == ACT_Q8 ? hi[k] : 256 * hi[k] + lo[k]);
+        y[k] = act == ACT_F32 ? (double)x[k] : (double)d[k / 32] * (256 * hi[k] + lo[k]);
 }
 
 static void check_linear(const struct quant_format *f, enum act_type act, uint32_t n_in)
@@ -88,6 +86,7 @@ static void linear(void **state)
             check_linear(f, ACT_F32, 77);
         } else {
             check_linear(f, ACT_Q8, 768);
+            check_linear(f, ACT_MIXED, 512);
             check_linear(f, ACT_Q16, 256);
         }
     }
@@ -143,6 +142,7 @@ static void weights_are_checked(void **state)
     assert_non_null(strstr(e.message, "500"));
     assert_string_equal(op_ref.kernel_name(quant_format(QT_F32), ACT_F32), "ref f32");
     assert_string_equal(op_ref.kernel_name(quant_format(QT_Q4_K), ACT_Q8), "ref int8");
+    assert_string_equal(op_ref.kernel_name(quant_format(QT_Q4_K), ACT_MIXED), "ref int8+16");
     assert_string_equal(op_ref.kernel_name(quant_format(QT_Q4_K), ACT_Q16), "ref int16");
 }
 

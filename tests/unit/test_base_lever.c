@@ -112,7 +112,7 @@ static void defaults_are_those_of_the_header(void **state)
     assert_int_equal(v->backend, LEVER_BACKEND_AUTO);
     assert_int_equal(v->cpu_isa, LEVER_ISA_AUTO);
     assert_int_equal(v->kv_type, LEVER_KV_AUTO);
-    assert_int_equal(v->act, LEVER_ACT_Q16);
+    assert_int_equal(v->act, LEVER_ACT_MIXED);
     assert_false(v->kv_poison);
     assert_int_equal(v->mem_limit, 0);
     assert_int_equal(v->log_level, LOG_WARN);

@@ -164,6 +164,8 @@ static void impossible_shapes_are_refused(void **state)
 
 /* ---- activations ---- */
 
+static const enum act_type acts[] = {ACT_Q8, ACT_MIXED, ACT_Q16};
+
 /* A row of runs of every kind: ordinary, zero, tiny, huge, ties between integers, and now and then NaN or Inf. */
 static void awkward_row(float *x, size_t n)
 {
@@ -195,32 +197,36 @@ static void awkward_row(float *x, size_t n)
         }
 }
 
-static void check_encode(const struct linear_kernels *k, const float *x, size_t n, bool wide)
+static void check_encode(const struct linear_kernels *k, const float *x, size_t n, float cap)
 {
     enum { MAX = 40 * RUN, STRIDE = 3 * RUN };
     static int8_t hi[MAX], lo[MAX], got_hi[3 * MAX], got_lo[3 * MAX];
     float d[MAX / RUN], got_d[MAX / RUN + 1];
     int32_t sum[MAX / 16], got_sum[MAX / 16 + 1];
-    if (wide)
-        act_encode16(x, n, hi, lo, d, sum);
-    else
-        act_encode8(x, n, hi, d, sum);
+    uint8_t spill[MAX / RUN + 1];
+    act_encode(x, n, cap, lo, hi, d, sum);
     memset(got_hi, 99, sizeof got_hi);
+    memset(got_lo, 99, sizeof got_lo);
     got_d[n / RUN] = 7;
     got_sum[n / 16] = 7;
-    k->encode(x, n, got_hi, wide ? got_lo : NULL, STRIDE, got_d, got_sum);
+    spill[n / RUN] = 7;
+    struct linear_encoded to = {got_lo, got_hi, STRIDE, got_d, got_sum, spill};
+    k->encode(x, n, cap, &to);
     for (size_t g = 0; g < n / RUN; g++) {
+        unsigned want = 0;
+        for (size_t i = 0; i < RUN; i++)
+            want |= (hi[g * RUN + i] != 0) * 1U << i / 4;
+        assert_int_equal(spill[g], want);
         assert_memory_equal(hi + g * RUN, got_hi + g * STRIDE, RUN);
-        assert_int_equal(got_hi[g * STRIDE + RUN], 99); /* nothing between the runs */
-        if (wide)
-            assert_memory_equal(lo + g * RUN, got_lo + g * STRIDE, RUN);
+        assert_memory_equal(lo + g * RUN, got_lo + g * STRIDE, RUN);
+        assert_true(got_hi[g * STRIDE + RUN] == 99 && got_lo[g * STRIDE + RUN] == 99); /* nothing between the runs */
         if (isnan(d[g]))
             assert_true(isnan(got_d[g]));
         else
             assert_memory_equal(&d[g], &got_d[g], 4);
     }
     assert_memory_equal(sum, got_sum, n / 16 * sizeof *sum);
-    assert_true(got_d[n / RUN] == 7 && got_sum[n / 16] == 7);
+    assert_true(got_d[n / RUN] == 7 && got_sum[n / 16] == 7 && spill[n / RUN] == 7);
 }
 
 static void encoding_is_act_encode(void **state)
@@ -240,7 +246,7 @@ static void encoding_is_act_encode(void **state)
         for (int i = 0; i < 400; i++) {
             size_t n = (1 + next() % 40) * RUN;
             awkward_row(x, n);
-            check_encode(cpu_of(&c)->k->linear, x, n, i % 2);
+            check_encode(cpu_of(&c)->k->linear, x, n, act_cap(acts[i % 3]));
         }
         be->close(&c);
         crew_free(crew);
@@ -275,7 +281,7 @@ static void check_long(enum cpu_isa isa, const struct quant_format *f, enum act_
     struct rows x = {take(MANY * (LONG + 5) * sizeof(float)), MANY, LONG, LONG + 5};
     float *y = take(MANY * OUT * sizeof(float)), alone[OUT];
     for (size_t i = 0; i < MANY * x.stride; i++)
-        x.p[i] = uniform();
+        x.p[i] = uniform() * (next() % 100 == 0 ? 20.0f : 1.0f);
     multiply(&c, &w, x, MANY, y);
     for (uint32_t r = 0; r < MANY; r += r % 7 + 40) {
         struct rows one = {x.p + r * x.stride, 1, LONG, x.stride};
@@ -286,11 +292,8 @@ static void check_long(enum cpu_isa isa, const struct quant_format *f, enum act_
     float d[LONG / RUN];
     int32_t sum16[LONG / 16];
     const float *last = x.p + (MANY - 1) * x.stride;
-    if (act == ACT_Q16)
-        act_encode16(last, LONG, hi, lo, d, sum16);
-    else
-        act_encode8(last, LONG, hi, d, sum16);
-    struct act_row a = {hi, act == ACT_Q16 ? lo : NULL, d, sum16};
+    act_encode(last, LONG, act_cap(act), lo, hi, d, sum16);
+    struct act_row a = {lo, hi, d, sum16};
     for (size_t o = 0; o < OUT; o++) {
         float want = quant_dot(f, file + o * bytes, &a, LONG);
         assert_memory_equal(&want, y + (MANY - 1) * OUT + o, 4);
@@ -310,9 +313,9 @@ static void long_rows_in_large_launches(void **state)
     seed = 4;
     for (int isa = CPU_AVX2; isa < CPU_ISA_COUNT; isa++)
         for (size_t i = 0; i < sizeof types / sizeof *types && cpu_backend((enum cpu_isa)isa); i++)
-            for (int wide = 0; wide < 2; wide++)
-                check_long((enum cpu_isa)isa, quant_format(types[i]), wide ? ACT_Q16 : ACT_Q8, 1 + wide);
-    check_long(CPU_GENERIC, quant_format(QT_Q5_K), ACT_Q8, 2);
+            for (int a = 0; a < 3; a++)
+                check_long((enum cpu_isa)isa, quant_format(types[i]), acts[a], 1 + a % 2);
+    check_long(CPU_GENERIC, quant_format(QT_Q5_K), ACT_MIXED, 2);
 }
 
 /* A scale code that stands for NaN, or a NaN in the activations, must show in the output, and in its own place only. */

@@ -114,90 +114,120 @@ static void bf16_rounds_to_nearest_even(void **state)
 enum { ACT_N = 77 }; /* two whole runs and one of 13 */
 
 struct encoded {
-    int8_t q[96], lo[96];
+    int8_t lo[96], hi[96];
     float d[3];
     int32_t sum16[6];
 };
 
-static void encode(struct encoded *c, const float *x, size_t n, bool wide)
+static const float caps[] = {ACT_CAP_8, ACT_CAP_MIXED, ACT_CAP_16};
+
+static void encode(struct encoded *c, const float *x, size_t n, float cap)
 {
     memset(c, 0x55, sizeof *c);
-    if (wide)
-        act_encode16(x, n, c->q, c->lo, c->d, c->sum16);
-    else
-        act_encode8(x, n, c->q, c->d, c->sum16);
+    act_encode(x, n, cap, c->lo, c->hi, c->d, c->sum16);
+}
+
+static int value(const struct encoded *c, int i)
+{
+    return 256 * c->hi[i] + c->lo[i];
 }
 
 static void act_follows_its_definition(void **state)
 {
     (void)state;
-    for (int wide = 0; wide < 2; wide++) {
-        float full = wide ? 32512.0f : 127.0f;
+    for (size_t mode = 0; mode < 3; mode++)
         for (int round = 0; round < 200; round++) {
-            float x[ACT_N];
-            for (int i = 0; i < ACT_N; i++)
-                x[i] = uniform() * (round % 2 ? 1.0f : 3e-3f);
+            float x[ACT_N], peak[3] = {0};
+            for (int i = 0; i < ACT_N; i++) {
+                x[i] = uniform() * (round % 2 ? 1.0f : 3e-3f) * (next() % 20 == 0 ? 30.0f : 1.0f);
+                peak[i / 32] = fmaxf(peak[i / 32], fabsf(x[i]));
+            }
+            float top = caps[mode] == 0 ? 0 : caps[mode] / 3.0f * ((peak[0] + peak[2]) + peak[1]);
             struct encoded c;
-            encode(&c, x, ACT_N, wide);
+            encode(&c, x, ACT_N, caps[mode]);
             for (int r = 0; r < 3; r++) {
                 int first = 32 * r, last = first + 32 < ACT_N ? first + 32 : ACT_N;
-                float peak = 0;
-                for (int i = first; i < last; i++)
-                    peak = fmaxf(peak, fabsf(x[i]));
-                assert_int_equal(bits(c.d[r]), bits(peak / full));
+                float limit = fmaxf(fminf(top, peak[r]), peak[r] / 256);
+                assert_int_equal(bits(c.d[r]), bits(limit / 127));
                 int32_t sum[2] = {0, 0};
                 for (int i = first; i < last; i++) {
-                    int v = wide ? 256 * c.q[i] + c.lo[i] : c.q[i];
-                    assert_int_equal(v, (int)nearbyintf(x[i] * (full / peak)));
-                    assert_true(abs(v) <= (int)full);
+                    int v = value(&c, i);
+                    assert_int_equal(v, (int)nearbyintf(x[i] * (127 / limit)));
+                    assert_true(abs(v) <= 32512);
+                    assert_true((c.hi[i] == 0) == (v >= -128 && v <= 127));
                     assert_true(fabsf(c.d[r] * (float)v - x[i]) <= 0.51f * c.d[r]);
                     sum[(i - first) / 16] += v;
                 }
                 assert_int_equal(c.sum16[2 * r], sum[0]);
                 assert_int_equal(c.sum16[2 * r + 1], sum[1]);
             }
-            assert_int_equal(c.q[ACT_N], 0x55); /* nothing is written past the row */
+            assert_int_equal(c.lo[ACT_N], 0x55); /* nothing is written past the row */
+            assert_int_equal(c.hi[ACT_N], 0x55);
         }
-    }
+}
+
+/* What the modes are for: in a row with one outlier its neighbours keep fine steps in mixed form, without a second byte
+ * for any other element; 8 bits make them coarse. */
+static void outliers_spill(void **state)
+{
+    (void)state;
+    float x[96];
+    struct encoded c;
+    for (int i = 0; i < 96; i++)
+        x[i] = i % 2 ? 1.0f : -1.0f;
+    x[37] = 100;
+    encode(&c, x, 96, ACT_CAP_8);
+    assert_int_equal(value(&c, 36), -1);
+    encode(&c, x, 96, ACT_CAP_MIXED); /* a third of the peaks' sum 102, times 1.5 */
+    assert_int_equal(value(&c, 36), (int)nearbyintf(-127.0f / 51));
+    for (int i = 0; i < 96; i++)
+        assert_true((c.hi[i] != 0) == (i == 37));
+    x[37] = 1e6f; /* beyond 16 bits at that step: 1/256 of the peak is the least limit */
+    encode(&c, x, 96, 1e-3f);
+    assert_int_equal(value(&c, 37), 32512);
+    encode(&c, x, 96, ACT_CAP_16);
+    assert_int_equal(value(&c, 0), -32512);
 }
 
 static void act_has_an_answer_for_every_input(void **state)
 {
     (void)state;
-    for (int wide = 0; wide < 2; wide++) {
+    for (size_t mode = 0; mode < 3; mode++) {
         struct encoded c;
         float x[96];
         for (int i = 0; i < 96; i++)
             x[i] = uniform();
         memset(x, 0, 32 * sizeof *x); /* run 0: nothing */
         x[40] = NAN;                  /* run 1: broken */
-        encode(&c, x, 96, wide);
+        encode(&c, x, 96, caps[mode]);
         assert_int_equal(bits(c.d[0]), 0);
         assert_true(isnan(c.d[1]));
         for (int i = 0; i < 64; i++)
-            assert_int_equal(c.q[i], 0);
+            assert_int_equal(value(&c, i), 0);
         for (int i = 0; i < 4; i++)
             assert_int_equal(c.sum16[i], 0);
         assert_true(c.d[2] > 0); /* run 2 does not care */
         x[40] = -INFINITY;
-        encode(&c, x, 96, wide);
-        assert_true(isnan(c.d[1]) && c.q[41] == 0);
+        encode(&c, x, 96, caps[mode]);
+        assert_true(isnan(c.d[1]) && value(&c, 41) == 0);
 
         /* too small to scale: counts as zero; the smallest that is not */
         for (int i = 0; i < 32; i++)
             x[i] = nextafterf(ACT_PEAK_MIN, 0);
-        encode(&c, x, 96, wide);
-        assert_true(c.d[0] == 0 && c.q[3] == 0 && c.sum16[0] == 0);
+        encode(&c, x, 96, caps[mode]);
+        assert_true(c.d[0] == 0 && value(&c, 3) == 0 && c.sum16[0] == 0);
         x[5] = -ACT_PEAK_MIN;
-        encode(&c, x, 96, wide);
-        assert_true(c.d[0] > 0 && c.q[5] == -127 && c.q[4] == 127);
+        encode(&c, x, 96, caps[mode]);
+        int full = caps[mode] == ACT_CAP_16 ? 32512 : 127;
+        assert_true(c.d[0] > 0 && value(&c, 5) == -full && value(&c, 4) == full);
 
         /* both ends of the range */
         for (int i = 0; i < 32; i++)
             x[i] = i % 2 ? 3.4e38f : -3.4e38f;
-        encode(&c, x, 96, wide);
+        encode(&c, x, 96, caps[mode]);
         for (int i = 0; i < 32; i++)
-            assert_int_equal(c.q[i], i % 2 ? 127 : -127);
+            assert_true(value(&c, i) == (i % 2 ? -1 : 1) * value(&c, 0) &&
+                        fabsf(c.d[0] * (float)value(&c, i)) > 3.3e38f);
     }
 }
 
@@ -208,8 +238,8 @@ static void act_ties_to_even(void **state)
     float x[32] = {127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.5f};
     int8_t want[7] = {127, 0, 2, 2, 0, -2, -2};
     struct encoded c;
-    encode(&c, x, 32, false);
-    assert_memory_equal(c.q, want, sizeof want);
+    encode(&c, x, 32, ACT_CAP_8);
+    assert_memory_equal(c.lo, want, sizeof want);
 }
 
 /* ---- encoders of weights ---- */
@@ -302,27 +332,24 @@ static void dot_follows_its_order(void **state)
         static uint8_t row[N * 4];
         size_t bytes;
         assert_int_equal(quant_row_bytes(f, N, &bytes, NULL), GLIM_OK);
-        for (int wide = 0; wide < 2; wide++) {
+        for (size_t mode = 0; mode < 3; mode++) {
             for (size_t k = 0; k < bytes; k++)
                 row[k] = (uint8_t)next();
             for (uint8_t *b = row; b < row + bytes; b += f->block_bytes) /* make every scale finite and moderate */
                 for (int k = 0; k < f->block_bytes && !f->finite(b); k++)
                     b[k] &= 0x3B;
             float x[N], d[N / 32], w[N];
-            int8_t q[N], lo[N];
+            int8_t lo[N], hi[N];
             int32_t sum16[N / 16];
             for (int k = 0; k < N; k++)
-                x[k] = uniform();
-            if (wide)
-                act_encode16(x, N, q, lo, d, sum16);
-            else
-                act_encode8(x, N, q, d, sum16);
-            struct act_row a = {.q = q, .lo = wide ? lo : NULL, .d = d, .sum16 = sum16};
+                x[k] = uniform() * (k % 50 == 0 ? 20.0f : 1.0f);
+            act_encode(x, N, caps[mode], lo, hi, d, sum16);
+            struct act_row a = {.lo = lo, .hi = hi, .d = d, .sum16 = sum16};
             float got = quant_dot(f, row, &a, N);
             f->decode(row, w, N / f->block_elems);
             double want = 0, size = 0;
             for (int k = 0; k < N; k++) {
-                double v = (double)d[k / 32] * (wide ? 256 * q[k] + lo[k] : q[k]);
+                double v = (double)d[k / 32] * (256 * hi[k] + lo[k]);
                 want += v * (double)w[k];
                 size += fabs(v * (double)w[k]);
             }
@@ -335,7 +362,7 @@ static void dot_follows_its_order(void **state)
                 int in_block = k % f->block_elems, isum = 0, xsum = 0;
                 f->view(row + (size_t)(k / f->block_elems) * f->block_bytes, &v);
                 for (int j = 0; j < f->group; j++) {
-                    int y = wide ? 256 * q[k + j] + lo[k + j] : q[k + j];
+                    int y = 256 * hi[k + j] + lo[k + j];
                     isum += v.q[in_block + j] * y;
                     xsum += y;
                 }
@@ -417,6 +444,7 @@ int main(void)
         cmocka_unit_test(f16_rounds_to_nearest_even),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(act_follows_its_definition),
+        cmocka_unit_test(outliers_spill),
         cmocka_unit_test(act_has_an_answer_for_every_input),
         cmocka_unit_test(act_ties_to_even),
         cmocka_unit_test(encode_is_near),
