@@ -2,34 +2,66 @@
  * (Qwen3, Gemma 3), rotary positions (Su et al. 2021), sliding windows and score soft-capping. */
 #include "block/block.h"
 
+/* A product of x, as long as x and as wide as a row of so many heads. */
+static struct linear_job project(struct rows to, struct rows x, uint32_t n_head, const struct attn_rule *a,
+                                 const struct weight *w, const float *bias)
+{
+    return (struct linear_job){.y = rows_cut(to, x.n, n_head * a->head_dim), .w = w, .bias = bias};
+}
+
+static void norm_and_turn(struct op_ctx *c, const struct attn_rule *a, const struct attn_io *io, struct rows heads,
+                          uint32_t n_head, const float *norm)
+{
+    if (a->qk_norm)
+        c->be->head_norm(c, heads, n_head, norm, a->norm_eps);
+    if (a->rope >= 0)
+        c->be->rope(c, heads, n_head, io->rope, io->interleaved);
+}
+
+static void append(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w, const struct attn_io *io,
+                   struct rows k, struct rows v)
+{
+    norm_and_turn(c, a, io, k, a->n_kv_head, w->k_norm);
+    c->be->kv_append(c, &io->kv, io->batch, io->map, k, v);
+}
+
+static void attend(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
+                   const struct block_scratch *s, const struct attn_io *io, struct rows y, struct rows q, bool add)
+{
+    struct rows att = rows_cut(s->att, q.n, q.dim);
+    norm_and_turn(c, a, io, q, a->n_head, w->q_norm);
+    c->be->attention(
+        c, att, q, &io->kv, io->batch, io->map,
+        &(struct attn_params){.n_head = a->n_head, .scale = a->scale, .softcap = a->softcap, .window = a->window});
+    struct linear_job out = {.y = y, .w = &w->o, .bias = w->o_bias, .add = add};
+    c->be->linear(c, &out, 1, att);
+}
+
 void block_attention(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
                      const struct block_scratch *s, const struct attn_io *io, struct rows y, struct rows x, bool add)
 {
-    const struct backend *be = c->be;
-    struct rows q = rows_cut(s->q, x.n, a->n_head * a->head_dim);
-    struct rows k = rows_cut(s->k, x.n, a->n_kv_head * a->head_dim);
-    struct rows v = rows_cut(s->v, x.n, a->n_kv_head * a->head_dim);
-    struct rows att = rows_cut(s->att, x.n, a->n_head * a->head_dim);
+    struct linear_job qkv[3] = {project(s->q, x, a->n_head, a, &w->q, w->q_bias),
+                                project(s->k, x, a->n_kv_head, a, &w->k, w->k_bias),
+                                project(s->v, x, a->n_kv_head, a, &w->v, w->v_bias)};
+    c->be->linear(c, qkv, 3, x);
+    append(c, a, w, io, qkv[1].y, qkv[2].y);
+    attend(c, a, w, s, io, y, qkv[0].y, add);
+}
 
-    struct linear_job qkv[3] = {
-        {.y = q, .w = &w->q, .bias = w->q_bias},
-        {.y = k, .w = &w->k, .bias = w->k_bias},
-        {.y = v, .w = &w->v, .bias = w->v_bias},
-    };
-    be->linear(c, qkv, 3, x);
-    if (a->qk_norm) {
-        be->head_norm(c, q, a->n_head, w->q_norm, a->norm_eps);
-        be->head_norm(c, k, a->n_kv_head, w->k_norm, a->norm_eps);
-    }
-    if (a->rope >= 0) {
-        be->rope(c, q, a->n_head, io->rope, io->interleaved);
-        be->rope(c, k, a->n_kv_head, io->rope, io->interleaved);
-    }
-    be->kv_append(c, &io->kv, io->batch, io->map, k, v);
-    be->attention(
-        c, att, q, &io->kv, io->batch, io->map,
-        &(struct attn_params){.n_head = a->n_head, .scale = a->scale, .softcap = a->softcap, .window = a->window});
+void block_attention_store(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
+                           const struct block_scratch *s, const struct attn_io *io, struct rows x)
+{
+    struct linear_job kv[2] = {project(s->k, x, a->n_kv_head, a, &w->k, w->k_bias),
+                               project(s->v, x, a->n_kv_head, a, &w->v, w->v_bias)};
+    c->be->linear(c, kv, 2, x);
+    append(c, a, w, io, kv[0].y, kv[1].y);
+}
 
-    struct linear_job out = {.y = y, .w = &w->o, .bias = w->o_bias, .add = add};
-    be->linear(c, &out, 1, att);
+void block_attention_ask(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
+                         const struct block_scratch *s, const struct attn_io *io, struct rows y, struct rows x,
+                         bool add)
+{
+    struct linear_job q = project(s->q, x, a->n_head, a, &w->q, w->q_bias);
+    c->be->linear(c, &q, 1, x);
+    attend(c, a, w, s, io, y, q.y, add);
 }

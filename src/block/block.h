@@ -70,6 +70,14 @@ struct attn_io {
 void block_attention(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
                      const struct block_scratch *s, const struct attn_io *io, struct rows y, struct rows x, bool add);
 
+/* Its two halves, for batches in which fewer rows are asked for than are appended (the last layer of a prefill): append
+ * the rows' K and V, x: [n, dim]; then attend from the rows of another batch. */
+void block_attention_store(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
+                           const struct block_scratch *s, const struct attn_io *io, struct rows x);
+void block_attention_ask(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
+                         const struct block_scratch *s, const struct attn_io *io, struct rows y, struct rows x,
+                         bool add);
+
 /* y = (or +=) W_down (act(W_gate x) * (W_up x)). */
 void block_ffn(struct op_ctx *c, const struct ffn_rule *f, const struct ffn_weights *w, const struct block_scratch *s,
                struct rows y, struct rows x, bool add);

@@ -100,6 +100,8 @@ glim_status cli_print(struct str *s, struct glim_err *e);
 
 /* The kernels that serve the model's products, as a JSON object: {"Q4_K q8": "avx512-vnni …", …}. */
 void cli_json_kernels(struct str *s, const struct glim_model *m);
+/* The same as lines of text: format, activations, kernel. */
+void cli_text_kernels(struct str *s, const struct glim_model *m);
 
 /* ---- tokens ---- */
 

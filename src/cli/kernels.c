@@ -43,7 +43,7 @@ static const char *act_name(enum act_type a)
     return "?";
 }
 
-void cli_json_kernels(struct str *s, const struct glim_model *m)
+static struct kinds kinds_of(const struct glim_model *m)
 {
     struct kinds k = {0};
     for (uint32_t i = 0; i < m->plan.n_layer; i++) {
@@ -54,6 +54,12 @@ void cli_json_kernels(struct str *s, const struct glim_model *m)
             add(&k, w[j]);
     }
     add(&k, &m->plan.head);
+    return k;
+}
+
+void cli_json_kernels(struct str *s, const struct glim_model *m)
+{
+    struct kinds k = kinds_of(m);
     str_putc(s, '{');
     for (size_t i = 0; i < k.n; i++) {
         const char *name = m->be->kernel_name(k.kind[i].fmt, k.kind[i].act);
@@ -61,4 +67,12 @@ void cli_json_kernels(struct str *s, const struct glim_model *m)
         str_json(s, name, strlen(name));
     }
     str_putc(s, '}');
+}
+
+void cli_text_kernels(struct str *s, const struct glim_model *m)
+{
+    struct kinds k = kinds_of(m);
+    for (size_t i = 0; i < k.n; i++)
+        str_printf(s, "  %-8s %-6s %s\n", k.kind[i].fmt->name, act_name(k.kind[i].act),
+                   m->be->kernel_name(k.kind[i].fmt, k.kind[i].act));
 }

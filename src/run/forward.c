@@ -86,6 +86,12 @@ glim_status forward_create(struct forward *f, const struct plan *p, const struct
     TRY_OUT(lay_out(NULL, p, max_rows, &total, e));
     TRY_OUT(arena_init(&f->arena, total, "activations", e));
     TRY_OUT(lay_out(f, p, max_rows, &total, e));
+    f->pos = mem_alloc(max_rows * sizeof *f->pos);
+    f->span = mem_alloc(max_rows * sizeof *f->span);
+    if (!f->pos || !f->span) {
+        st = err_nomem(e, "rows of a forward", max_rows * sizeof *f->span);
+        goto out;
+    }
     f->op.be = be;
     f->op.crew = crew;
     TRY_OUT(be->open(&f->op, &w.op, crew, e));
@@ -101,43 +107,106 @@ void forward_fini(struct forward *f)
     if (f->op_open)
         f->op.be->close(&f->op);
     arena_fini(&f->arena);
+    mem_free(f->pos);
+    mem_free(f->span);
     memset(f, 0, sizeof *f);
 }
 
 /* ---- the walk ---- */
 
-/* h += post(branch(norm(h))): the branch writes y, or adds to h at once when nothing stands between. */
+/* What attention needs of the batch b, whose rows have rope tables. */
+static struct attn_io layer_io(const struct forward *f, const struct forward_job *j, uint32_t i, const struct batch *b)
+{
+    const struct layer_rule *l = &f->plan->layer[i];
+    struct attn_io io = {.batch = b, .kv = j->kv->layer[i], .map = kv_map(j->kv, l->attn.kv_group)};
+    if (l->attn.rope >= 0) {
+        io.rope = rows_cut(f->rope[l->attn.rope], b->n_row, 2 * f->plan->rope[l->attn.rope].n_freq);
+        io.interleaved = f->plan->rope[l->attn.rope].interleaved;
+    }
+    return io;
+}
+
+/* h += post(y); without a norm after the branch, the branch added to h itself. */
+static void add_branch(struct forward *f, const struct layer_rule *l, const float *post_norm, struct rows h,
+                       struct rows y)
+{
+    if (!l->sandwich)
+        return;
+    f->op.be->rmsnorm(&f->op, y, y, post_norm, l->norm_eps);
+    f->op.be->add(&f->op, h, y);
+}
+
 static void run_mixer(struct forward *f, const struct forward_job *j, uint32_t i, struct rows h, struct rows x,
                       struct rows y)
 {
     const struct layer_rule *l = &f->plan->layer[i];
     const struct layer_weights *w = &f->plan->weights[i];
-    const struct backend *be = f->op.be;
-    int rope = l->attn.rope;
-    struct attn_io io = {.batch = j->batch, .kv = j->kv->layer[i], .map = kv_map(j->kv, l->attn.kv_group)};
-    if (rope >= 0) {
-        io.rope = rows_cut(f->rope[rope], h.n, 2 * f->plan->rope[rope].n_freq);
-        io.interleaved = f->plan->rope[rope].interleaved;
-    }
-    be->rmsnorm(&f->op, x, h, w->mix_norm, l->norm_eps);
+    struct attn_io io = layer_io(f, j, i, j->batch);
+    f->op.be->rmsnorm(&f->op, x, h, w->mix_norm, l->norm_eps);
     block_attention(&f->op, &l->attn, &w->attn, &f->blocks, &io, l->sandwich ? y : h, x, !l->sandwich);
-    if (l->sandwich) {
-        be->rmsnorm(&f->op, y, y, w->mix_post_norm, l->norm_eps);
-        be->add(&f->op, h, y);
-    }
+    add_branch(f, l, w->mix_post_norm, h, y);
 }
 
 static void run_ffn(struct forward *f, uint32_t i, struct rows h, struct rows x, struct rows y)
 {
     const struct layer_rule *l = &f->plan->layer[i];
     const struct layer_weights *w = &f->plan->weights[i];
-    const struct backend *be = f->op.be;
-    be->rmsnorm(&f->op, x, h, w->ffn_norm, l->norm_eps);
+    f->op.be->rmsnorm(&f->op, x, h, w->ffn_norm, l->norm_eps);
     block_ffn(&f->op, &l->ffn, &w->ffn, &f->blocks, l->sandwich ? y : h, x, !l->sandwich);
-    if (l->sandwich) {
-        be->rmsnorm(&f->op, y, y, w->ffn_post_norm, l->norm_eps);
-        be->add(&f->op, h, y);
+    add_branch(f, l, w->ffn_post_norm, h, y);
+}
+
+/* The batch of the rows whose logits are wanted, in f's arrays. Neighbours of one sequence share a span. */
+static struct batch asked_rows(struct forward *f, const struct forward_job *j)
+{
+    const struct batch *b = j->batch;
+    struct batch to = {.n_row = j->n_logit, .pos = f->pos, .span = f->span};
+    const struct span *from = b->span;
+    for (uint32_t i = 0; i < j->n_logit; i++) {
+        uint32_t row = j->logit_row[i];
+        while (row >= from->row + from->n)
+            from++;
+        f->pos[i] = b->pos[row];
+        struct span *last = to.n_span ? &f->span[to.n_span - 1] : NULL;
+        if (last && last->seq == from->seq && last->pos + last->n == (uint32_t)b->pos[row])
+            last->n++;
+        else
+            f->span[to.n_span++] = (struct span){.row = i, .n = 1, .pos = (uint32_t)b->pos[row], .seq = from->seq};
     }
+    return to;
+}
+
+static void rope_tables(struct forward *f, const struct batch *b)
+{
+    const struct plan *p = f->plan;
+    for (uint32_t i = 0; i < p->n_rope; i++)
+        f->op.be->rope_table(&f->op, rows_cut(f->rope[i], b->n_row, 2 * p->rope[i].n_freq), b->pos, p->rope[i].inv_freq,
+                             p->rope[i].mscale);
+}
+
+/* The last layer when few rows' logits are wanted: all rows leave their K and V, and only those go on. Returns them,
+ * in f->last. */
+static struct rows run_last_layer(struct forward *f, const struct forward_job *j, struct rows h, struct rows x)
+{
+    uint32_t i = f->plan->n_layer - 1;
+    const struct layer_rule *l = &f->plan->layer[i];
+    const struct layer_weights *w = &f->plan->weights[i];
+    const struct backend *be = f->op.be;
+    struct rows last = rows_cut(f->last, j->n_logit, h.dim), y = rows_cut(f->y, j->n_logit, h.dim);
+    struct attn_io io = layer_io(f, j, i, j->batch);
+    be->rmsnorm(&f->op, x, h, w->mix_norm, l->norm_eps);
+    block_attention_store(&f->op, &l->attn, &w->attn, &f->blocks, &io, x);
+    if (j->n_logit == 0)
+        return last;
+    struct batch asked = asked_rows(f, j);
+    rope_tables(f, &asked);
+    io = layer_io(f, j, i, &asked);
+    be->gather(&f->op, last, h, j->logit_row);
+    be->gather(&f->op, y, x, j->logit_row); /* y's rows are free until the block's last product writes them */
+    block_attention_ask(&f->op, &l->attn, &w->attn, &f->blocks, &io, l->sandwich ? y : last, y, !l->sandwich);
+    add_branch(f, l, w->mix_post_norm, last, y);
+    run_ffn(f, i, last, rows_cut(x, j->n_logit, h.dim), y);
+    return last;
 }
 
 static void trace_layer(const struct forward_job *j, uint32_t i, struct rows h)
@@ -146,20 +215,15 @@ static void trace_layer(const struct forward_job *j, uint32_t i, struct rows h)
         memcpy(j->trace + i * j->trace_stride + (size_t)r * h.dim, h.p + r * h.stride, h.dim * sizeof(float));
 }
 
+/* Logits of the rows of h, which keep nothing. */
 static void run_head(struct forward *f, const struct forward_job *j, struct rows h)
 {
     const struct plan *p = f->plan;
     const struct backend *be = f->op.be;
-    struct rows last = rows_cut(f->last, j->n_logit, p->dim);
     struct rows logits = {.p = j->logits, .n = j->n_logit, .dim = p->n_vocab, .stride = p->n_vocab};
-    if (j->logit_row) {
-        be->gather(&f->op, last, h, j->logit_row);
-        be->rmsnorm(&f->op, last, last, p->final_norm, p->final_eps);
-    } else {
-        be->rmsnorm(&f->op, last, rows_cut(h, j->n_logit, p->dim), p->final_norm, p->final_eps);
-    }
+    be->rmsnorm(&f->op, h, h, p->final_norm, p->final_eps);
     struct linear_job head = {.y = logits, .w = &p->head};
-    be->linear(&f->op, &head, 1, last);
+    be->linear(&f->op, &head, 1, h);
     if (p->logit_softcap > 0.0f)
         be->softcap(&f->op, logits, p->logit_softcap);
 }
@@ -168,6 +232,8 @@ glim_status forward_run(struct forward *f, const struct forward_job *j, struct g
 {
     const struct plan *p = f->plan;
     const struct batch *b = j->batch;
+    if (j->trace && j->n_logit)
+        return err_set(e, GLIM_REFUSED, "forward: trace: have %u rows of logits as well, need none", j->n_logit);
     for (uint32_t r = 0; r < b->n_row; r++)
         if (b->token[r] < 0 || (uint32_t)b->token[r] >= p->n_vocab)
             return err_set(e, GLIM_REFUSED, "forward: token at row %u: have id %d, need 0..%u", r, b->token[r],
@@ -176,16 +242,17 @@ glim_status forward_run(struct forward *f, const struct forward_job *j, struct g
     struct rows h = rows_cut(f->h, b->n_row, p->dim);
     struct rows x = rows_cut(f->x, b->n_row, p->dim);
     struct rows y = rows_cut(f->y, b->n_row, p->dim);
+    bool few = j->n_logit < b->n_row && !j->trace;
     f->op.be->embed(&f->op, h, &p->embed, b->token, p->embed_scale);
-    for (uint32_t i = 0; i < p->n_rope; i++)
-        f->op.be->rope_table(&f->op, rows_cut(f->rope[i], b->n_row, 2 * p->rope[i].n_freq), b->pos, p->rope[i].inv_freq,
-                             p->rope[i].mscale);
-    for (uint32_t i = 0; i < p->n_layer; i++) {
+    rope_tables(f, b);
+    for (uint32_t i = 0; i < p->n_layer - few; i++) {
         run_mixer(f, j, i, h, x, y);
         run_ffn(f, i, h, x, y);
         if (j->trace)
             trace_layer(j, i, h);
     }
+    if (few)
+        h = run_last_layer(f, j, h, x);
     if (j->n_logit)
         run_head(f, j, h);
     return f->op.be->sync(&f->op, e);

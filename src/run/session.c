@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static struct kv_shape session_shape(const struct levers *lv, enum kv_type type, uint32_t n_ctx, uint32_t n_seq)
+struct kv_shape session_shape(const struct levers *lv, enum kv_type type, uint32_t n_ctx, uint32_t n_seq)
 {
     return (struct kv_shape){.n_slot = n_seq,
                              .n_ctx = n_ctx,
@@ -17,12 +17,12 @@ static struct kv_shape session_shape(const struct levers *lv, enum kv_type type,
                              .poison = lv->kv_poison};
 }
 
-static glim_status plan_session(const struct levers *lv, const struct plan *p, const struct backend *be,
-                                const struct kv_shape *shape, int n_thread, struct mem_plan *mp, struct glim_err *e)
+static glim_status plan_session(const struct plan *p, const struct backend *be, const struct kv_shape *shape,
+                                uint32_t n_logit, int n_thread, struct mem_plan *mp, struct glim_err *e)
 {
     TRY(kv_plan(p, be, shape, mp, e));
-    TRY(forward_plan(p, be, n_thread, (uint32_t)lv->prefill_chunk, mp, e));
-    return mem_plan_add(mp, MEM_SCRATCH, (size_t)p->n_vocab * sizeof(float), e, "logits");
+    TRY(forward_plan(p, be, n_thread, n_logit > shape->max_rows ? n_logit : shape->max_rows, mp, e));
+    return mem_plan_add(mp, MEM_SCRATCH, (size_t)n_logit * p->n_vocab * sizeof(float), e, "logits");
 }
 
 glim_status run_plan(const char *path, const struct glim_config *c, uint32_t n_ctx, uint32_t n_seq, struct mem_plan *mp,
@@ -46,7 +46,7 @@ glim_status run_plan(const char *path, const struct glim_config *c, uint32_t n_c
     TRY_OUT(model_plan_weights(&p, &b, be, mp, e));
     TRY_OUT(crew_create(&crew, (int)lv->threads, e));
     struct kv_shape shape = session_shape(lv, model_kv_type(lv, &b), n_ctx ? n_ctx : model_default_ctx(lv, &p), n_seq);
-    TRY_OUT(plan_session(lv, &p, be, &shape, crew_size(crew), mp, e));
+    TRY_OUT(plan_session(&p, be, &shape, 1, crew_size(crew), mp, e));
 out:
     crew_free(crew);
     binder_fini(&b);
@@ -69,14 +69,15 @@ static glim_status session_buffers(struct glim_session *s, uint32_t n_ctx, struc
     return GLIM_OK;
 }
 
-static glim_status session_memory(const struct glim_session *s, const struct kv_shape *shape, struct glim_err *e)
+glim_status session_memory(const struct glim_model *m, const struct kv_shape *shape, uint32_t n_logit, int n_thread,
+                           struct glim_err *e)
 {
-    const struct levers *lv = &s->model->lv;
+    const struct levers *lv = &m->lv;
     struct mem_plan mp = {0};
-    glim_status st = plan_session(lv, &s->model->plan, s->model->be, shape, crew_size(s->crew), &mp, e);
+    glim_status st = plan_session(&m->plan, m->be, shape, n_logit, n_thread, &mp, e);
     size_t limit = lv->mem_limit ? (size_t)lv->mem_limit : mem_available();
     if (lv->mem_limit && st == GLIM_OK) /* the limit covers the weights too */
-        st = mem_plan_add(&mp, MEM_WEIGHTS, s->model->weights.size, e, "weights");
+        st = mem_plan_add(&mp, MEM_WEIGHTS, m->weights.size, e, "weights");
     if (st == GLIM_OK)
         st = mem_plan_check(&mp, limit, e);
     mem_plan_free(&mp);
@@ -100,7 +101,7 @@ glim_status glim_session_create(struct glim_session **out, const struct glim_mod
     s->model = m;
     s->max_rows = shape.max_rows;
     TRY_OUT(crew_create(&s->crew, (int)m->lv.threads, err));
-    TRY_OUT(session_memory(s, &shape, err));
+    TRY_OUT(session_memory(m, &shape, 1, crew_size(s->crew), err));
     TRY_OUT(session_buffers(s, n_ctx, err));
     TRY_OUT(kv_create(&s->kv, &m->plan, m->be, &shape, err));
     TRY_OUT(forward_create(&s->fwd, &m->plan, m->be, s->crew, s->max_rows, err));
@@ -128,6 +129,13 @@ void glim_session_free(struct glim_session *s)
 }
 
 /* ---- eval ---- */
+
+/* Forget the prefix, so that the next run computes everything. */
+static void forget(struct glim_session *s)
+{
+    kv_trim(&s->kv, 0, 0);
+    s->n_reused = 0;
+}
 
 struct want {     /* what a run over a prefix should leave behind */
     float *last;  /* logits of the last token */
@@ -178,7 +186,7 @@ static glim_status run_rest(struct glim_session *s, const int32_t *tokens, size_
         uint32_t n = n_token - at < s->max_rows ? (uint32_t)(n_token - at) : s->max_rows;
         glim_status st = run_chunk(s, tokens + at, n, at + n == n_token, w, e);
         if (st != GLIM_OK) {
-            run_session_reset(s);
+            forget(s);
             return st;
         }
         at += n;
@@ -222,14 +230,14 @@ glim_status glim_session_eval_all(struct glim_session *s, const int32_t *tokens,
                                   struct glim_err *err)
 {
     TRY(check_length(s, n_token, err));
-    run_session_reset(s);
+    forget(s);
     return run_rest(s, tokens, n_token, &(struct want){.all = out}, err);
 }
 
 glim_status run_trace(struct glim_session *s, const int32_t *tokens, size_t n_token, float *hidden, struct glim_err *e)
 {
     TRY(check_length(s, n_token, e));
-    run_session_reset(s);
+    forget(s);
     return run_rest(s, tokens, n_token, &(struct want){.trace = hidden, .trace_stride = n_token * s->model->plan.dim},
                     e);
 }
@@ -240,17 +248,6 @@ glim_status run_session_append(struct glim_session *s, int32_t token, const floa
     TRY(run_chunk(s, &token, 1, true, &w, e));
     *logits = s->logits;
     return GLIM_OK;
-}
-
-void run_session_reset(struct glim_session *s)
-{
-    kv_trim(&s->kv, 0, 0);
-    s->n_reused = 0;
-}
-
-int run_session_threads(const struct glim_session *s)
-{
-    return crew_size(s->crew);
 }
 
 size_t glim_session_reused(const struct glim_session *s)

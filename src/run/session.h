@@ -1,4 +1,4 @@
-/* The session's inside, shared by session.c and generate.c. */
+/* The session's inside, shared by session.c and generate.c, and what streams.c plans alike. */
 #ifndef GLIM_RUN_SESSION_H
 #define GLIM_RUN_SESSION_H
 
@@ -18,5 +18,11 @@ struct glim_session {
     size_t n_reused;
     struct sampler *sampler;
 };
+
+struct kv_shape session_shape(const struct levers *lv, enum kv_type type, uint32_t n_ctx, uint32_t n_seq);
+/* Refused, with the table, when caches of this shape and the scratch of forwards that leave n_logit rows of logits do
+ * not fit. */
+glim_status session_memory(const struct glim_model *m, const struct kv_shape *shape, uint32_t n_logit, int n_thread,
+                           struct glim_err *e);
 
 #endif
