@@ -279,11 +279,12 @@ static void product_unpacked(const struct pass *p, const struct encoded *e, stru
         a->soon_bytes = s.n_panel * panel_bytes / n_piece;
         a->soon = panel + s.n_panel * panel_bytes + k / size * a->soon_bytes;
         a->acc = own->acc;
-        for (uint32_t row = s.row; row < s.row + s.n_row; row += a->rows) {
+        for (uint32_t row = s.row, end = s.row + s.n_row; row < end; row += a->n_tile * a->rows) {
             point_at_tile(p, e, s, row, k, a);
+            a->n_tile = a->rows == TILE_MAX ? (end - row) / TILE_MAX : 1;
             p->k->find(l, a->rows, true)(a);
             a->soon = NULL;
-            a->acc += (size_t)s.n_panel * a->rows * PANEL;
+            a->acc += (size_t)s.n_panel * a->n_tile * a->rows * PANEL;
         }
     }
 }
@@ -299,6 +300,8 @@ static void product(const struct pass *p, const struct encoded *e, int member, s
                             .q_offset = pack_q_offset(l, w->n_in),
                             .n_panel = s.n_panel,
                             .n_in = w->n_in,
+                            .n_tile = 1,
+                            .row_in = w->n_in,
                             .n_out = left < size ? left : size,
                             .bias = job->bias ? job->bias + (size_t)s.panel * PANEL : NULL,
                             .y_stride = job->y.stride,

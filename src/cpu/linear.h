@@ -26,7 +26,9 @@ struct linear_args {
     const uint8_t *panel; /* the first of n_panel, packed or unpacked (below) */
     size_t panel_bytes, q_offset;
     uint32_t n_panel, n_in, rows;
-    /* the tile */
+    uint32_t n_tile; /* tiles of so many rows, one after the other; unpacked panels only, else 1 */
+    uint32_t row_in; /* n_in of the whole row, where panels are a piece of it */
+    /* the first tile */
     const int8_t *lo, *hi;
     const uint8_t *spill;
     const float *d;
@@ -46,6 +48,19 @@ struct linear_args {
     size_t soon_bytes;
 };
 typedef void linear_product(const struct linear_args *a);
+
+static inline void linear_next_tile(struct linear_args *a)
+{
+    size_t n = (size_t)a->rows * a->row_in, group = a->layout->group;
+    a->lo += n;
+    a->hi += n;
+    a->spill += n / RUN;
+    a->d += n / RUN;
+    a->sum = (const uint32_t *)a->sum + n / group;
+    a->y += a->rows * a->y_stride;
+    a->acc += (size_t)a->n_panel * a->rows * PANEL;
+    a->soon = NULL;
+}
 
 /* Several tiles that meet the same panels can share the work of taking them apart. An unpacked piece of a panel is, in
  * the order of a packed one, the scales f32 [groups][a, and b where there is a minimum][16] and the vectors of one quad

@@ -125,11 +125,18 @@ INLINE void tile(const struct linear_args *a, const struct kind k)
     }
 }
 
+INLINE void tiles(const struct linear_args *first, const struct kind k)
+{
+    struct linear_args a = *first;
+    for (uint32_t t = a.n_tile; t > 0; t--, linear_next_tile(&a))
+        tile(&a, k);
+}
+
 /* Name: group, bits, minimum. */
 #define EACH(group, bits, min)                                                                                         \
     static void tile_##group##_##bits##_##min(const struct linear_args *a)                                             \
     {                                                                                                                  \
-        tile(a, (struct kind){group, bits, min});                                                                      \
+        tiles(a, (struct kind){group, bits, min});                                                                     \
     }
 
 EACH(32, 4, 0)

@@ -107,13 +107,16 @@ INLINE void tile(const struct linear_args *a, uint32_t panel, const unsigned gro
     }
 }
 
-INLINE void tiles(const struct linear_args *a, const unsigned group, const bool has_min, const int R)
+INLINE void tiles(const struct linear_args *first, const unsigned group, const bool has_min, const int R)
 {
-    uint32_t p = 0;
-    for (; p + 2 <= a->n_panel; p += 2)
-        tile(a, p, group, has_min, R, 2);
-    for (; p < a->n_panel; p++)
-        tile(a, p, group, has_min, R, 1);
+    struct linear_args a = *first;
+    for (uint32_t t = a.n_tile; t > 0; t--, linear_next_tile(&a)) {
+        uint32_t p = 0;
+        for (; p + 2 <= a.n_panel; p += 2)
+            tile(&a, p, group, has_min, R, 2);
+        for (; p < a.n_panel; p++)
+            tile(&a, p, group, has_min, R, 1);
+    }
 }
 
 #define ONE(group, min, R)                                                                                             \
