@@ -2,11 +2,11 @@
  * (Qwen3, Gemma 3), rotary positions (Su et al. 2021), sliding windows and score soft-capping. */
 #include "block/block.h"
 
-/* A product of x, as long as x and as wide as a row of so many heads. */
-static struct linear_job project(struct rows to, struct rows x, uint32_t n_head, const struct attn_rule *a,
+/* A product as long as the block's input and as wide as a row of so many heads. */
+static struct linear_job project(struct rows to, const struct block_in *x, uint32_t n_head, const struct attn_rule *a,
                                  const struct weight *w, const float *bias)
 {
-    return (struct linear_job){.y = rows_cut(to, x.n, n_head * a->head_dim), .w = w, .bias = bias};
+    return (struct linear_job){.y = rows_cut(to, x->h.n, n_head * a->head_dim), .w = w, .bias = bias};
 }
 
 static void norm_and_turn(struct op_ctx *c, const struct attn_rule *a, const struct attn_io *io, struct rows heads,
@@ -38,30 +38,31 @@ static void attend(struct op_ctx *c, const struct attn_rule *a, const struct att
 }
 
 void block_attention(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
-                     const struct block_scratch *s, const struct attn_io *io, struct rows y, struct rows x, bool add)
+                     const struct block_scratch *s, const struct attn_io *io, struct rows y, struct block_in x,
+                     bool add)
 {
-    struct linear_job qkv[3] = {project(s->q, x, a->n_head, a, &w->q, w->q_bias),
-                                project(s->k, x, a->n_kv_head, a, &w->k, w->k_bias),
-                                project(s->v, x, a->n_kv_head, a, &w->v, w->v_bias)};
-    c->be->linear(c, qkv, 3, x);
+    struct linear_job qkv[3] = {project(s->q, &x, a->n_head, a, &w->q, w->q_bias),
+                                project(s->k, &x, a->n_kv_head, a, &w->k, w->k_bias),
+                                project(s->v, &x, a->n_kv_head, a, &w->v, w->v_bias)};
+    c->be->norm_linear(c, qkv, 3, x.h, x.norm, x.eps);
     append(c, a, w, io, qkv[1].y, qkv[2].y);
     attend(c, a, w, s, io, y, qkv[0].y, add);
 }
 
 void block_attention_store(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
-                           const struct block_scratch *s, const struct attn_io *io, struct rows x)
+                           const struct block_scratch *s, const struct attn_io *io, struct block_in x)
 {
-    struct linear_job kv[2] = {project(s->k, x, a->n_kv_head, a, &w->k, w->k_bias),
-                               project(s->v, x, a->n_kv_head, a, &w->v, w->v_bias)};
-    c->be->linear(c, kv, 2, x);
+    struct linear_job kv[2] = {project(s->k, &x, a->n_kv_head, a, &w->k, w->k_bias),
+                               project(s->v, &x, a->n_kv_head, a, &w->v, w->v_bias)};
+    c->be->norm_linear(c, kv, 2, x.h, x.norm, x.eps);
     append(c, a, w, io, kv[0].y, kv[1].y);
 }
 
 void block_attention_ask(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
-                         const struct block_scratch *s, const struct attn_io *io, struct rows y, struct rows x,
+                         const struct block_scratch *s, const struct attn_io *io, struct rows y, struct block_in x,
                          bool add)
 {
-    struct linear_job q = project(s->q, x, a->n_head, a, &w->q, w->q_bias);
-    c->be->linear(c, &q, 1, x);
+    struct linear_job q = project(s->q, &x, a->n_head, a, &w->q, w->q_bias);
+    c->be->norm_linear(c, &q, 1, x.h, x.norm, x.eps);
     attend(c, a, w, s, io, y, q.y, add);
 }

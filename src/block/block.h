@@ -66,21 +66,29 @@ struct attn_io {
     bool interleaved;
 };
 
-/* y = (or +=) W_o attention(q, k, v) with q, k, v from x: [n, dim], already normed. Appends the rows' K and V. */
+/* What a block reads: x = rmsnorm(h, norm, eps). */
+struct block_in {
+    struct rows h; /* [n, dim] */
+    const float *norm;
+    float eps;
+};
+
+/* y = (or +=) W_o attention(q, k, v) with q, k, v from x. Appends the rows' K and V. y may be h. */
 void block_attention(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
-                     const struct block_scratch *s, const struct attn_io *io, struct rows y, struct rows x, bool add);
+                     const struct block_scratch *s, const struct attn_io *io, struct rows y, struct block_in x,
+                     bool add);
 
 /* Its two halves, for batches in which fewer rows are asked for than are appended (the last layer of a prefill): append
- * the rows' K and V, x: [n, dim]; then attend from the rows of another batch. */
+ * the rows' K and V; then attend from the rows of another batch. */
 void block_attention_store(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
-                           const struct block_scratch *s, const struct attn_io *io, struct rows x);
+                           const struct block_scratch *s, const struct attn_io *io, struct block_in x);
 void block_attention_ask(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
-                         const struct block_scratch *s, const struct attn_io *io, struct rows y, struct rows x,
+                         const struct block_scratch *s, const struct attn_io *io, struct rows y, struct block_in x,
                          bool add);
 
-/* y = (or +=) W_down (act(W_gate x) * (W_up x)). */
+/* y = (or +=) W_down (act(W_gate x) * (W_up x)). y may be h. */
 void block_ffn(struct op_ctx *c, const struct ffn_rule *f, const struct ffn_weights *w, const struct block_scratch *s,
-               struct rows y, struct rows x, bool add);
+               struct rows y, struct block_in x, bool add);
 
 /* The first n rows and dim columns of r. */
 static inline struct rows rows_cut(struct rows r, uint32_t n, uint32_t dim)

@@ -202,6 +202,8 @@ static glim_status cpu_sync(struct op_ctx *c, struct glim_err *e)
                                                  .head_norm = cpu_head_norm,                                           \
                                                  .add = cpu_add,                                                       \
                                                  .linear = cpu_linear,                                                 \
+                                                 .norm_linear = cpu_norm_linear,                                       \
+                                                 .glu_linear = cpu_glu_linear,                                         \
                                                  .rope_table = cpu_rope_table,                                         \
                                                  .rope = cpu_rope,                                                     \
                                                  .kv_append = cpu_kv_append,                                           \

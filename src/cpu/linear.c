@@ -31,8 +31,9 @@ struct member_scratch {
     float acc[CHUNK_ROWS * 2 * PANEL];
 };
 
-/* What of a row's encoding goes elsewhere in a tile. */
+/* A row on its way into a tile: what is made of the input, and what of its encoding goes elsewhere. */
 struct row_scratch {
+    float *x;
     float *d;
     int32_t *sum16;
     uint8_t *spill;
@@ -45,7 +46,7 @@ static size_t runs_of(const struct op_limits *l)
 
 static size_t row_scratch_bytes(const struct op_limits *l)
 {
-    return (runs_of(l) * 13 + 63) & ~(size_t)63;
+    return (runs_of(l) * (RUN * sizeof(float) + 13) + 63) & ~(size_t)63;
 }
 
 size_t linear_scratch_bytes(const struct op_limits *l, int n_thread)
@@ -68,7 +69,8 @@ static struct row_scratch row_scratch(const struct op_ctx *c, int member)
 {
     const struct op_limits *l = &cpu_of(c)->limits;
     uint8_t *at = after_members(c) + (size_t)member * row_scratch_bytes(l);
-    struct row_scratch r = {.d = (float *)(void *)at};
+    struct row_scratch r = {.x = (float *)(void *)at};
+    r.d = r.x + runs_of(l) * RUN;
     r.sum16 = (int32_t *)(void *)(r.d + runs_of(l));
     r.spill = (uint8_t *)(r.sum16 + 2 * runs_of(l));
     return r;
@@ -89,6 +91,15 @@ struct encoded {
     void *sum[MAX_JOB];
 };
 
+/* Where input rows come from. */
+struct input {
+    enum { AS_IT_IS, NORMED, GATED } made;
+    struct rows x, up;
+    const float *norm;
+    float eps;
+    enum act_fn fn;
+};
+
 struct pass {
     struct op_ctx *c;
     const struct linear_kernels *k;
@@ -96,7 +107,8 @@ struct pass {
     const struct pack_layout *layout[MAX_JOB];
     uint32_t n_job, n_in;
     enum act_type act;
-    struct rows x;
+    const struct input *in;
+    uint32_t n_row;
     struct encoded shared;
     struct crew_queue encode, product;
     uint32_t chunk_rows; /* of a queue item */
@@ -105,7 +117,7 @@ struct pass {
 /* Whether this pass takes pairs of panels apart before it multiplies. */
 static bool unpacks(const struct pass *p)
 {
-    return p->k->unpack && p->act != ACT_F32 && p->x.n > 1;
+    return p->k->unpack && p->act != ACT_F32 && p->n_row > 1;
 }
 
 static uint8_t *cut(uint8_t **p, size_t n)
@@ -122,7 +134,7 @@ static bool same_sum(const struct pack_layout *a, const struct pack_layout *b)
 
 static struct encoded lay_out(const struct pass *p, uint8_t *at)
 {
-    size_t n = p->x.n, n_in = p->n_in;
+    size_t n = p->n_row, n_in = p->n_in;
     struct encoded e = {0};
     if (p->act == ACT_F32) {
         e.x = (float *)(void *)at;
@@ -161,6 +173,21 @@ static void put_sums(const struct pack_layout *l, uint32_t *sum, uint32_t rows, 
         }
 }
 
+/* Row r of the input: where it lies, or made in own->x. */
+static const float *input_row(const struct pass *p, const struct row_scratch *own, uint32_t r)
+{
+    const struct input *in = p->in;
+    const struct cpu_kernels *k = cpu_of(p->c)->k;
+    const float *x = in->x.p + r * in->x.stride;
+    if (in->made == AS_IT_IS)
+        return x;
+    if (in->made == NORMED)
+        k->norm->rmsnorm(own->x, x, in->norm, p->n_in, in->eps);
+    else
+        k->elementwise->glu(own->x, x, in->up.p + r * in->up.stride, p->n_in, in->fn);
+    return own->x;
+}
+
 static void encode_quant(const struct pass *p, const struct encoded *e, struct row_scratch own, uint32_t row,
                          uint32_t rows)
 {
@@ -174,7 +201,7 @@ static void encode_quant(const struct pass *p, const struct encoded *e, struct r
                                     .d = own.d,
                                     .sum16 = own.sum16,
                                     .spill = own.spill};
-        p->k->encode(p->x.p + (row + r) * p->x.stride, n_in, act_cap(p->act), &to);
+        p->k->encode(input_row(p, &own, row + r), n_in, act_cap(p->act), &to);
         for (size_t g = 0; g < n_run; g++) {
             e->d[first + g * rows + r] = own.d[g];
             e->spill[first + g] |= own.spill[g];
@@ -190,10 +217,10 @@ static void encode_quant(const struct pass *p, const struct encoded *e, struct r
     }
 }
 
-static void encode_plain(const struct pass *p, float *to, uint32_t row, uint32_t rows)
+static void encode_plain(const struct pass *p, float *to, struct row_scratch own, uint32_t row, uint32_t rows)
 {
     for (uint32_t r = 0; r < rows; r++) {
-        const float *x = p->x.p + (row + r) * p->x.stride;
+        const float *x = input_row(p, &own, row + r);
         for (size_t k = 0; k < p->n_in; k++)
             to[(size_t)row * p->n_in + k * rows + r] = x[k];
     }
@@ -201,21 +228,27 @@ static void encode_plain(const struct pass *p, float *to, uint32_t row, uint32_t
 
 static void encode_tile(const struct pass *p, const struct encoded *e, int member, uint32_t row)
 {
-    uint32_t rows = linear_tile_rows(p->x.n - row);
+    uint32_t rows = linear_tile_rows(p->n_row - row);
     if (p->act == ACT_F32)
-        encode_plain(p, e->x, row, rows);
+        encode_plain(p, e->x, row_scratch(p->c, member), row, rows);
     else
         encode_quant(p, e, row_scratch(p->c, member), row, rows);
+}
+
+/* A tile of one row of plain numbers is the row. */
+static bool is_encoded(const struct pass *p)
+{
+    return p->act == ACT_F32 && p->n_row == 1 && p->in->made == AS_IT_IS;
 }
 
 static void encode_member(void *arg, int member, int n_member)
 {
     (void)n_member;
     struct pass *p = arg;
-    size_t first, last, n = p->x.n;
+    size_t first, last, n = p->n_row;
     while (crew_take(&p->encode, ceil_div(n, TILE_MAX), 1, &first, &last))
         for (uint32_t row = (uint32_t)first * TILE_MAX, end = row + TILE_MAX; row < end && row < n;
-             row += linear_tile_rows(p->x.n - row))
+             row += linear_tile_rows(p->n_row - row))
             encode_tile(p, &p->shared, member, row);
 }
 
@@ -231,7 +264,7 @@ static void point_at_tile(const struct pass *p, const struct encoded *e, struct 
                           struct linear_args *a)
 {
     const struct rows *y = &p->job[s.job].y;
-    size_t n_in = p->n_in, rows = a->rows = linear_tile_rows(p->x.n - row);
+    size_t n_in = p->n_in, rows = a->rows = linear_tile_rows(p->n_row - row);
     a->y = y->p + row * y->stride + (size_t)s.panel * PANEL;
     if (p->act == ACT_F32) {
         a->x = e->x + row * n_in + k * rows;
@@ -332,13 +365,13 @@ static void stream_member(const struct pass *p, const struct encoded *e, int mem
                  last = to > at ? (to - at + size - 1) / size : 0;
         first = first < n ? first : n;
         last = last < n ? last : n;
-        uint64_t step = p->x.n == 1 || p->act == ACT_F32 ? n : 2; /* several rows: a pair of panels meets them all */
+        uint64_t step = p->n_row == 1 || p->act == ACT_F32 ? n : 2; /* several rows: a pair of panels meets them all */
         for (; first < last; first += step)
             product(p, e, member,
                     (struct stretch){.job = j,
                                      .panel = (uint32_t)first,
                                      .n_panel = (uint32_t)(last - first < step ? last - first : step),
-                                     .n_row = p->x.n});
+                                     .n_row = p->n_row});
         at += size * n;
     }
 }
@@ -346,7 +379,7 @@ static void stream_member(const struct pass *p, const struct encoded *e, int mem
 /* Many rows: items are (pair of panels, stretch of rows), stretches of a pair in succession. */
 static void queue_member(struct pass *p, int member)
 {
-    size_t n_chunk = ceil_div(p->x.n, p->chunk_rows), n = 0, first, last;
+    size_t n_chunk = ceil_div(p->n_row, p->chunk_rows), n = 0, first, last;
     for (uint32_t j = 0; j < p->n_job; j++)
         n += (panels(p, j) + 1) / 2 * n_chunk;
     while (crew_take(&p->product, n, 1, &first, &last)) {
@@ -356,7 +389,7 @@ static void queue_member(struct pass *p, int member)
             pair -= (panels(p, s.job++) + 1) / 2;
         s.panel = (uint32_t)pair * 2;
         s.n_panel = panels(p, s.job) - s.panel < 2 ? 1 : 2;
-        s.n_row = p->x.n - s.row < p->chunk_rows ? p->x.n - s.row : p->chunk_rows;
+        s.n_row = p->n_row - s.row < p->chunk_rows ? p->n_row - s.row : p->chunk_rows;
         product(p, &p->shared, member, s);
     }
 }
@@ -364,7 +397,7 @@ static void queue_member(struct pass *p, int member)
 static void product_member(void *arg, int member, int n_member)
 {
     struct pass *p = arg;
-    if (p->x.n <= FEW_ROWS)
+    if (p->n_row <= FEW_ROWS)
         stream_member(p, &p->shared, member, n_member);
     else
         queue_member(p, member);
@@ -375,10 +408,10 @@ static void small_member(void *arg, int member, int n_member)
 {
     struct pass *p = arg;
     struct encoded e = lay_out(p, member_scratch(p->c, member)->encoded);
-    if (p->act == ACT_F32 && p->x.n == 1)
-        e.x = p->x.p; /* a tile of one row is the row */
+    if (is_encoded(p))
+        e.x = p->in->x.p;
     else
-        for (uint32_t row = 0; row < p->x.n; row += linear_tile_rows(p->x.n - row))
+        for (uint32_t row = 0; row < p->n_row; row += linear_tile_rows(p->n_row - row))
             encode_tile(p, &e, member, row);
     stream_member(p, &e, member, n_member);
 }
@@ -390,11 +423,11 @@ static uint32_t item_rows(const struct pass *p)
     size_t n_pair = 0, enough = 4 * (size_t)cpu_of(p->c)->n_thread;
     for (uint32_t j = 0; j < p->n_job; j++)
         n_pair += (panels(p, j) + 1) / 2;
-    size_t most = CHUNK_ROWS, ops = UNIT_OPS / (64 * (size_t)p->n_in), fair = p->x.n * n_pair / enough;
+    size_t most = CHUNK_ROWS, ops = UNIT_OPS / (64 * (size_t)p->n_in), fair = p->n_row * n_pair / enough;
     size_t rows = ops < fair ? ops : fair;
     rows = rows < 48 ? 48 : rows > most ? most : rows;
-    size_t n_chunk = ceil_div(p->x.n, rows);
-    return (uint32_t)ceil_div(ceil_div(p->x.n, n_chunk), TILE_MAX) * TILE_MAX;
+    size_t n_chunk = ceil_div(p->n_row, rows);
+    return (uint32_t)ceil_div(ceil_div(p->n_row, n_chunk), TILE_MAX) * TILE_MAX;
 }
 
 static void run_pass(struct pass *p)
@@ -402,19 +435,19 @@ static void run_pass(struct pass *p)
     double bytes = 0, ops = 0;
     for (uint32_t j = 0; j < p->n_job; j++) {
         bytes += (double)p->job[j].w->bytes;
-        ops += 2.0 * p->x.n * p->job[j].w->n_out * p->n_in;
+        ops += 2.0 * p->n_row * p->job[j].w->n_out * p->n_in;
     }
     double cost = bytes / 20 + ops / 600;
-    if ((size_t)p->x.n * p->n_in <= SMALL && p->x.n <= FEW_ROWS) {
+    if ((size_t)p->n_row * p->n_in <= SMALL && p->n_row <= FEW_ROWS) {
         cpu_run(p->c, small_member, p, cost);
         return;
     }
     p->chunk_rows = item_rows(p);
     p->shared = lay_out(p, shared_scratch(p->c));
-    if (p->act == ACT_F32 && p->x.n == 1)
-        p->shared.x = p->x.p;
+    if (is_encoded(p))
+        p->shared.x = p->in->x.p;
     else
-        cpu_run(p->c, encode_member, p, (double)p->x.n * p->n_in / 8);
+        cpu_run(p->c, encode_member, p, (double)p->n_row * p->n_in / 8);
     cpu_run(p->c, product_member, p, cost);
 }
 
@@ -426,18 +459,35 @@ static enum act_type act_of(const struct weight *w)
     return w->act == ACT_F32 ? ACT_MIXED : w->act;
 }
 
-void cpu_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows x)
+static void products(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, const struct input *in)
 {
     for (enum act_type act = ACT_F32; act <= ACT_Q16; act++) {
-        struct pass p = {.c = c, .k = cpu_of(c)->k->linear, .act = act, .x = x, .n_in = x.dim};
+        struct pass p = {.c = c, .k = cpu_of(c)->k->linear, .act = act, .in = in, .n_row = in->x.n, .n_in = in->x.dim};
         for (uint32_t j = 0; j < n_job; j++)
             if (act_of(job[j].w) == act) {
                 p.layout[p.n_job] = pack_layout(job[j].w->fmt);
                 p.job[p.n_job++] = job[j];
             }
-        if (p.n_job > 0 && x.n > 0)
+        if (p.n_job > 0 && p.n_row > 0)
             run_pass(&p);
     }
+}
+
+void cpu_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows x)
+{
+    products(c, job, n_job, &(struct input){.made = AS_IT_IS, .x = x});
+}
+
+void cpu_norm_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows x, const float *w,
+                     float eps)
+{
+    products(c, job, n_job, &(struct input){.made = NORMED, .x = x, .norm = w, .eps = eps});
+}
+
+void cpu_glu_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows g, struct rows u,
+                    enum act_fn fn)
+{
+    products(c, job, n_job, &(struct input){.made = GATED, .x = g, .up = u, .fn = fn});
 }
 
 const char *cpu_kernel_name(enum cpu_isa isa, const struct quant_format *f, enum act_type act)

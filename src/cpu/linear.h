@@ -102,6 +102,10 @@ extern const struct linear_kernels linear_avx2, linear_avx512;
 
 size_t linear_scratch_bytes(const struct op_limits *l, int n_thread);
 void cpu_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows x);
+void cpu_norm_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows x, const float *w,
+                     float eps);
+void cpu_glu_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows g, struct rows u,
+                    enum act_fn fn);
 void cpu_embed(struct op_ctx *c, struct rows y, const struct weight *table, const int32_t *token, float scale);
 glim_status cpu_weight_bytes(const struct quant_format *f, uint32_t n_out, uint32_t n_in, size_t *bytes,
                              struct glim_err *e);

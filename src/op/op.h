@@ -142,6 +142,12 @@ struct backend {
      * Quantised: activations encoded as quant.h says, then quant_dot's order. Then + bias, then (add) y + that. */
     void (*linear)(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows x);
 
+    /* linear on rmsnorm(x, w, eps), and on glu(g, u, fn), whose rows are made on the way and not kept. */
+    void (*norm_linear)(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows x, const float *w,
+                        float eps);
+    void (*glu_linear)(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows g, struct rows u,
+                       enum act_fn fn);
+
     /* cos/sin of each row: t[r, 2i] = cos(f), t[r, 2i + 1] = sin(f), f = (float)pos[r] * inv_freq[i] in f32, the cosine
      * and sine of that f32 taken in double, times mscale, rounded once. t: [n, 2 * n_freq]. */
     void (*rope_table)(struct op_ctx *c, struct rows t, const int32_t *pos, const float *inv_freq, float mscale);

@@ -20,6 +20,7 @@ struct ref_priv {
     float *d;           /* [runs] */
     int32_t *sum16;     /* [2 * runs] */
     float *w;           /* one decoded weight row, [max_in] */
+    float *x;           /* one made input row, [max_in] */
 };
 
 static struct ref_priv *ref_of(const struct op_ctx *c)
@@ -27,12 +28,12 @@ static struct ref_priv *ref_of(const struct op_ctx *c)
     return c->priv;
 }
 
-/* 13 bytes an element, and an arena's rounding of five arrays. */
+/* And an arena's rounding of six arrays. */
 static size_t ref_scratch_bytes(const struct op_limits *l, int n_thread)
 {
     (void)n_thread;
     size_t run = ceil_div(l->max_in, 32);
-    return run * (32 + 32 + 4 + 8 + 128) + (size_t)5 * 64;
+    return run * (32 + 32 + 4 + 8 + 128 + 128) + (size_t)6 * 64;
 }
 
 static void ref_close(struct op_ctx *c)
@@ -63,6 +64,7 @@ static glim_status ref_open(struct op_ctx *c, const struct op_limits *l, struct 
     p->d = arena_take(&p->arena, run * sizeof(float));
     p->sum16 = arena_take(&p->arena, run * 2 * sizeof(int32_t));
     p->w = arena_take(&p->arena, run * 32 * sizeof(float));
+    p->x = arena_take(&p->arena, run * 32 * sizeof(float));
     return GLIM_OK;
 }
 
@@ -302,6 +304,39 @@ static void ref_gather(struct op_ctx *c, struct rows y, struct rows x, const uin
         memcpy(row_at(y, i), row_at(x, row[i]), y.dim * sizeof(float));
 }
 
+/* ---- products of rows made on the way ---- */
+
+/* Row r of the jobs' outputs from the row in p->x. */
+static void linear_made(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, uint32_t dim, uint32_t r)
+{
+    struct rows x = {.p = ref_of(c)->x, .n = 1, .dim = dim, .stride = dim};
+    for (uint32_t i = 0; i < n_job; i++) {
+        struct linear_job one = job[i];
+        one.y.p = row_at(one.y, r);
+        one.y.n = 1;
+        ref_linear(c, &one, 1, x);
+    }
+}
+
+static void ref_norm_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows x,
+                            const float *w, float eps)
+{
+    for (uint32_t r = 0; r < x.n; r++) {
+        norm(ref_of(c)->x, row_at(x, r), w, x.dim, eps);
+        linear_made(c, job, n_job, x.dim, r);
+    }
+}
+
+static void ref_glu_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows g, struct rows u,
+                           enum act_fn fn)
+{
+    for (uint32_t r = 0; r < g.n; r++) {
+        for (uint32_t j = 0; j < g.dim; j++)
+            ref_of(c)->x[j] = act(fn, row_at(g, r)[j]) * row_at(u, r)[j];
+        linear_made(c, job, n_job, g.dim, r);
+    }
+}
+
 const struct backend op_ref = {
     .name = "ref",
     .scratch_bytes = ref_scratch_bytes,
@@ -317,6 +352,8 @@ const struct backend op_ref = {
     .head_norm = ref_head_norm,
     .add = ref_add,
     .linear = ref_linear,
+    .norm_linear = ref_norm_linear,
+    .glu_linear = ref_glu_linear,
     .rope_table = ref_rope_table,
     .rope = ref_rope,
     .kv_append = ref_kv_append,

@@ -41,19 +41,20 @@ static glim_status lay_out(struct forward *f, const struct plan *p, uint32_t max
     struct {
         struct rows *r;
         uint32_t n, dim;
-    } want[10 + PLAN_ROPES] = {
-        {&t->h, max_rows, p->dim},          {&t->x, max_rows, p->dim},       {&t->y, max_rows, p->dim},
-        {&t->last, max_rows, p->dim},       {&t->blocks.q, max_rows, w.q},   {&t->blocks.k, max_rows, w.kv},
-        {&t->blocks.v, max_rows, w.kv},     {&t->blocks.att, max_rows, w.q}, {&t->blocks.gate, max_rows, w.inner},
+    } want[9 + PLAN_ROPES] = {
+        {&t->h, max_rows, p->dim},          {&t->y, max_rows, p->dim},
+        {&t->last, max_rows, p->dim},       {&t->blocks.q, max_rows, w.q},
+        {&t->blocks.k, max_rows, w.kv},     {&t->blocks.v, max_rows, w.kv},
+        {&t->blocks.att, max_rows, w.q},    {&t->blocks.gate, max_rows, w.inner},
         {&t->blocks.up, max_rows, w.inner},
     };
     for (uint32_t i = 0; i < p->n_rope; i++) {
-        want[10 + i].r = &t->rope[i];
-        want[10 + i].n = max_rows;
-        want[10 + i].dim = 2 * p->rope[i].n_freq;
+        want[9 + i].r = &t->rope[i];
+        want[9 + i].n = max_rows;
+        want[9 + i].dim = 2 * p->rope[i].n_freq;
     }
     *total = 0;
-    for (uint32_t i = 0; i < 10 + p->n_rope; i++) {
+    for (uint32_t i = 0; i < 9 + p->n_rope; i++) {
         size_t stride = ((size_t)want[i].dim + 15) & ~(size_t)15, bytes;
         if (!mul_size(stride * sizeof(float), want[i].n, &bytes) || !add_size(*total, bytes, total))
             return err_set(e, GLIM_REFUSED, "plan: scratch: have a size beyond 64 bits, need a smaller prefill chunk");
@@ -136,22 +137,21 @@ static void add_branch(struct forward *f, const struct layer_rule *l, const floa
     f->op.be->add(&f->op, h, y);
 }
 
-static void run_mixer(struct forward *f, const struct forward_job *j, uint32_t i, struct rows h, struct rows x,
-                      struct rows y)
+static void run_mixer(struct forward *f, const struct forward_job *j, uint32_t i, struct rows h, struct rows y)
 {
     const struct layer_rule *l = &f->plan->layer[i];
     const struct layer_weights *w = &f->plan->weights[i];
     struct attn_io io = layer_io(f, j, i, j->batch);
-    f->op.be->rmsnorm(&f->op, x, h, w->mix_norm, l->norm_eps);
+    struct block_in x = {h, w->mix_norm, l->norm_eps};
     block_attention(&f->op, &l->attn, &w->attn, &f->blocks, &io, l->sandwich ? y : h, x, !l->sandwich);
     add_branch(f, l, w->mix_post_norm, h, y);
 }
 
-static void run_ffn(struct forward *f, uint32_t i, struct rows h, struct rows x, struct rows y)
+static void run_ffn(struct forward *f, uint32_t i, struct rows h, struct rows y)
 {
     const struct layer_rule *l = &f->plan->layer[i];
     const struct layer_weights *w = &f->plan->weights[i];
-    f->op.be->rmsnorm(&f->op, x, h, w->ffn_norm, l->norm_eps);
+    struct block_in x = {h, w->ffn_norm, l->norm_eps};
     block_ffn(&f->op, &l->ffn, &w->ffn, &f->blocks, l->sandwich ? y : h, x, !l->sandwich);
     add_branch(f, l, w->ffn_post_norm, h, y);
 }
@@ -186,26 +186,24 @@ static void rope_tables(struct forward *f, const struct batch *b)
 
 /* The last layer when few rows' logits are wanted: all rows leave their K and V, and only those go on. Returns them,
  * in f->last. */
-static struct rows run_last_layer(struct forward *f, const struct forward_job *j, struct rows h, struct rows x)
+static struct rows run_last_layer(struct forward *f, const struct forward_job *j, struct rows h)
 {
     uint32_t i = f->plan->n_layer - 1;
     const struct layer_rule *l = &f->plan->layer[i];
     const struct layer_weights *w = &f->plan->weights[i];
-    const struct backend *be = f->op.be;
     struct rows last = rows_cut(f->last, j->n_logit, h.dim), y = rows_cut(f->y, j->n_logit, h.dim);
     struct attn_io io = layer_io(f, j, i, j->batch);
-    be->rmsnorm(&f->op, x, h, w->mix_norm, l->norm_eps);
-    block_attention_store(&f->op, &l->attn, &w->attn, &f->blocks, &io, x);
+    block_attention_store(&f->op, &l->attn, &w->attn, &f->blocks, &io, (struct block_in){h, w->mix_norm, l->norm_eps});
     if (j->n_logit == 0)
         return last;
     struct batch asked = asked_rows(f, j);
     rope_tables(f, &asked);
     io = layer_io(f, j, i, &asked);
-    be->gather(&f->op, last, h, j->logit_row);
-    be->gather(&f->op, y, x, j->logit_row); /* y's rows are free until the block's last product writes them */
-    block_attention_ask(&f->op, &l->attn, &w->attn, &f->blocks, &io, l->sandwich ? y : last, y, !l->sandwich);
+    f->op.be->gather(&f->op, last, h, j->logit_row);
+    block_attention_ask(&f->op, &l->attn, &w->attn, &f->blocks, &io, l->sandwich ? y : last,
+                        (struct block_in){last, w->mix_norm, l->norm_eps}, !l->sandwich);
     add_branch(f, l, w->mix_post_norm, last, y);
-    run_ffn(f, i, last, rows_cut(x, j->n_logit, h.dim), y);
+    run_ffn(f, i, last, y);
     return last;
 }
 
@@ -215,15 +213,14 @@ static void trace_layer(const struct forward_job *j, uint32_t i, struct rows h)
         memcpy(j->trace + i * j->trace_stride + (size_t)r * h.dim, h.p + r * h.stride, h.dim * sizeof(float));
 }
 
-/* Logits of the rows of h, which keep nothing. */
+/* Logits of the rows of h. */
 static void run_head(struct forward *f, const struct forward_job *j, struct rows h)
 {
     const struct plan *p = f->plan;
     const struct backend *be = f->op.be;
     struct rows logits = {.p = j->logits, .n = j->n_logit, .dim = p->n_vocab, .stride = p->n_vocab};
-    be->rmsnorm(&f->op, h, h, p->final_norm, p->final_eps);
     struct linear_job head = {.y = logits, .w = &p->head};
-    be->linear(&f->op, &head, 1, h);
+    be->norm_linear(&f->op, &head, 1, h, p->final_norm, p->final_eps);
     if (p->logit_softcap > 0.0f)
         be->softcap(&f->op, logits, p->logit_softcap);
 }
@@ -240,19 +237,18 @@ glim_status forward_run(struct forward *f, const struct forward_job *j, struct g
                            p->n_vocab - 1);
 
     struct rows h = rows_cut(f->h, b->n_row, p->dim);
-    struct rows x = rows_cut(f->x, b->n_row, p->dim);
     struct rows y = rows_cut(f->y, b->n_row, p->dim);
     bool few = j->n_logit < b->n_row && !j->trace;
     f->op.be->embed(&f->op, h, &p->embed, b->token, p->embed_scale);
     rope_tables(f, b);
     for (uint32_t i = 0; i < p->n_layer - few; i++) {
-        run_mixer(f, j, i, h, x, y);
-        run_ffn(f, i, h, x, y);
+        run_mixer(f, j, i, h, y);
+        run_ffn(f, i, h, y);
         if (j->trace)
             trace_layer(j, i, h);
     }
     if (few)
-        h = run_last_layer(f, j, h, x);
+        h = run_last_layer(f, j, h);
     if (j->n_logit)
         run_head(f, j, h);
     return f->op.be->sync(&f->op, e);

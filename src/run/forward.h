@@ -10,7 +10,7 @@ struct forward {
     bool op_open;
     uint32_t max_rows;
     struct arena arena;
-    struct rows h, x, y;          /* residual stream, normed input, branch output: [max_rows, dim] */
+    struct rows h, y;             /* residual stream, branch output: [max_rows, dim] */
     struct rows last;             /* rows that want logits: [max_rows, dim] */
     struct block_scratch blocks;  /* [max_rows, …] */
     struct rows rope[PLAN_ROPES]; /* [max_rows, 2 * n_freq] */

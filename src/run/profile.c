@@ -28,7 +28,22 @@ const char *run_op_name(enum run_op op)
 /* ---- counting ---- */
 
 /* f32 operations of the functions in op_math.h, an element; a fused multiply-add is two. */
-enum { OPS_EXP = 23, OPS_TANH = OPS_EXP + 7, OPS_SILU = OPS_EXP + 3, OPS_GELU_TANH = OPS_TANH + 9, OPS_GELU_ERF = 44 };
+enum {
+    OPS_NORM = 4,
+    OPS_EXP = 23,
+    OPS_TANH = OPS_EXP + 7,
+    OPS_SILU = OPS_EXP + 3,
+    OPS_GELU_TANH = OPS_TANH + 9,
+    OPS_GELU_ERF = 44
+};
+
+/* With the multiplication by the other half. */
+static double glu_ops(enum act_fn fn)
+{
+    static const double ops[] = {
+        [ACT_FN_SILU] = OPS_SILU, [ACT_FN_GELU_TANH] = OPS_GELU_TANH, [ACT_FN_GELU_ERF] = OPS_GELU_ERF};
+    return ops[fn] + 1;
+}
 
 static double now(void)
 {
@@ -127,14 +142,14 @@ static void rmsnorm(struct op_ctx *c, struct rows y, struct rows x, const float 
 {
     double t = now();
     of(c)->real->rmsnorm(c, y, x, w, eps);
-    add(c, RUN_RMSNORM, t, each(x, 2, 4));
+    add(c, RUN_RMSNORM, t, each(x, 2, OPS_NORM));
 }
 
 static void head_norm(struct op_ctx *c, struct rows x, uint32_t n_head, const float *w, float eps)
 {
     double t = now();
     of(c)->real->head_norm(c, x, n_head, w, eps);
-    add(c, RUN_HEAD_NORM, t, each(x, 2, 4));
+    add(c, RUN_HEAD_NORM, t, each(x, 2, OPS_NORM));
 }
 
 static void add_rows(struct op_ctx *c, struct rows y, struct rows x)
@@ -149,6 +164,27 @@ static void linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_jo
     double t = now();
     of(c)->real->linear(c, job, n_job, x);
     add(c, product_of(of(c)->plan, job->w), t, product_cost(job, n_job, x));
+}
+
+static void norm_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows x, const float *w,
+                        float eps)
+{
+    double t = now();
+    of(c)->real->norm_linear(c, job, n_job, x, w, eps);
+    struct run_cost k = product_cost(job, n_job, x);
+    k.f32 += each(x, 0, OPS_NORM).f32;
+    add(c, product_of(of(c)->plan, job->w), t, k);
+}
+
+static void glu_linear(struct op_ctx *c, const struct linear_job *job, uint32_t n_job, struct rows g, struct rows u,
+                       enum act_fn fn)
+{
+    double t = now();
+    of(c)->real->glu_linear(c, job, n_job, g, u, fn);
+    struct run_cost k = product_cost(job, n_job, g), gate = each(u, 1, glu_ops(fn));
+    k.rows += gate.rows;
+    k.f32 += gate.f32;
+    add(c, product_of(of(c)->plan, job->w), t, k);
 }
 
 static void rope_table(struct op_ctx *c, struct rows out, const int32_t *pos, const float *inv_freq, float mscale)
@@ -183,11 +219,9 @@ static void attention(struct op_ctx *c, struct rows y, struct rows q, const stru
 
 static void glu(struct op_ctx *c, struct rows y, struct rows g, struct rows u, enum act_fn fn)
 {
-    static const double ops[] = {
-        [ACT_FN_SILU] = OPS_SILU, [ACT_FN_GELU_TANH] = OPS_GELU_TANH, [ACT_FN_GELU_ERF] = OPS_GELU_ERF};
     double t = now();
     of(c)->real->glu(c, y, g, u, fn);
-    add(c, RUN_GLU, t, each(y, 3, ops[fn] + 1));
+    add(c, RUN_GLU, t, each(y, 3, glu_ops(fn)));
 }
 
 static void softcap(struct op_ctx *c, struct rows x, float cap)
@@ -219,6 +253,8 @@ void run_profile_init(struct run_profile *p, const struct glim_model *m)
     p->be.head_norm = head_norm;
     p->be.add = add_rows;
     p->be.linear = linear;
+    p->be.norm_linear = norm_linear;
+    p->be.glu_linear = glu_linear;
     p->be.rope_table = rope_table;
     p->be.rope = rope;
     p->be.kv_append = kv_append;
