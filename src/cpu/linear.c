@@ -15,8 +15,9 @@
 
 enum {
     MAX_JOB = 4,
-    SMALL = 8192, /* activations every member may as well encode for itself: cheaper than a barrier */
-    SLACK = 1024, /* alignment of the arrays of a pass */
+    SMALL = 8192,  /* activations every member may as well encode for itself: cheaper than a barrier */
+    SLACK = 1024,  /* alignment of the arrays of a pass */
+    PADDING = 640, /* bytes of a row at the ends of its blocks */
     FEW_ROWS = 16,
     CHUNK_ROWS = 252,   /* at most, of a queue item */
     UNIT_OPS = 16 << 20 /* multiplications and additions a queue item is worth: about 20 us */
@@ -26,7 +27,7 @@ enum {
  * the encoding of a row on its way into a tile; then the encoding all members share. An encoding takes 101 bytes a run
  * of 32 at most (two planes, a byte of spill, a scale, four sums of half runs), plain numbers 128. */
 struct member_scratch {
-    uint8_t encoded[SMALL * 4 + SLACK];
+    uint8_t encoded[SMALL * 4 + FEW_ROWS * PADDING + SLACK];
     uint8_t piece[2][PIECE * PANEL + PIECE / 16 * 128]; /* integers, and the scales of groups of 16 */
     float acc[CHUNK_ROWS * 2 * PANEL];
 };
@@ -46,13 +47,13 @@ static size_t runs_of(const struct op_limits *l)
 
 static size_t row_scratch_bytes(const struct op_limits *l)
 {
-    return (runs_of(l) * (RUN * sizeof(float) + 13) + 63) & ~(size_t)63;
+    return (linear_blocks(l->max_in + RUN) * 16 * (RUN * sizeof(float) + 13) + 63) & ~(size_t)63;
 }
 
 size_t linear_scratch_bytes(const struct op_limits *l, int n_thread)
 {
-    return (sizeof(struct member_scratch) + row_scratch_bytes(l)) * (size_t)n_thread + runs_of(l) * l->max_rows * 128 +
-           SLACK;
+    return (sizeof(struct member_scratch) + row_scratch_bytes(l)) * (size_t)n_thread +
+           (runs_of(l) * 128 + PADDING) * l->max_rows + SLACK;
 }
 
 static struct member_scratch *member_scratch(const struct op_ctx *c, int member)
@@ -70,9 +71,10 @@ static struct row_scratch row_scratch(const struct op_ctx *c, int member)
     const struct op_limits *l = &cpu_of(c)->limits;
     uint8_t *at = after_members(c) + (size_t)member * row_scratch_bytes(l);
     struct row_scratch r = {.x = (float *)(void *)at};
-    r.d = r.x + runs_of(l) * RUN;
-    r.sum16 = (int32_t *)(void *)(r.d + runs_of(l));
-    r.spill = (uint8_t *)(r.sum16 + 2 * runs_of(l));
+    size_t n = linear_blocks(l->max_in + RUN) * 16;
+    r.d = r.x + n * RUN;
+    r.sum16 = (int32_t *)(void *)(r.d + n);
+    r.spill = (uint8_t *)(r.sum16 + 2 * n);
     return r;
 }
 
@@ -143,34 +145,15 @@ static struct encoded lay_out(const struct pass *p, uint8_t *at)
     e.lo = (int8_t *)cut(&at, n * n_in);
     e.hi = (int8_t *)cut(&at, n * n_in);
     e.spill = cut(&at, n * (n_in / RUN));
-    e.d = (float *)(void *)cut(&at, n * (n_in / RUN) * sizeof(float));
+    e.d = (float *)(void *)cut(&at, n * linear_blocks(n_in) * 64);
     for (uint32_t j = 0; j < p->n_job; j++) {
         for (uint32_t i = 0; i < j && !e.sum[j]; i++)
             if (same_sum(p->layout[i], p->layout[j]))
                 e.sum[j] = e.sum[i];
         if (!e.sum[j])
-            e.sum[j] = cut(&at, n * (n_in / p->layout[j]->group) * 4);
+            e.sum[j] = cut(&at, n * linear_blocks(n_in) * 64 * (RUN / p->layout[j]->group));
     }
     return e;
-}
-
-/* A row's sums into row r of a tile of `rows` rows; sum is the tile's first of that row. */
-static void put_sums(const struct pack_layout *l, uint32_t *sum, uint32_t rows, const struct row_scratch *own,
-                     size_t n_run)
-{
-    bool has_min = pack_has_min(l);
-    int32_t zero = l->zero;
-    const int32_t *sum16 = own->sum16;
-    for (size_t g = 0; g < n_run; g++, sum16 += 2)
-        for (uint32_t h = 0; h < RUN / l->group; h++, sum += rows) {
-            int32_t xsum = l->group == RUN ? sum16[0] + sum16[1] : sum16[h];
-            float f = own->d[g] * (float)xsum;
-            int32_t i = -zero * xsum;
-            if (has_min)
-                memcpy(sum, &f, 4);
-            else
-                memcpy(sum, &i, 4);
-        }
 }
 
 /* Row r of the input: where it lies, or made in own->x. */
@@ -191,8 +174,9 @@ static const float *input_row(const struct pass *p, const struct row_scratch *ow
 static void encode_quant(const struct pass *p, const struct encoded *e, struct row_scratch own, uint32_t row,
                          uint32_t rows)
 {
-    size_t n_in = p->n_in, n_run = n_in / RUN, first = row * n_run;
-    memset(e->spill + first, 0, n_run);
+    size_t n_in = p->n_in, n_run = n_in / RUN, n_block = linear_blocks(n_in);
+    uint8_t *spill = e->spill + row * n_run;
+    memset(spill, 0, n_run);
     for (uint32_t r = 0; r < rows; r++) {
         size_t at = row * n_in + (size_t)r * RUN;
         struct linear_encoded to = {.lo = e->lo + at,
@@ -202,17 +186,19 @@ static void encode_quant(const struct pass *p, const struct encoded *e, struct r
                                     .sum16 = own.sum16,
                                     .spill = own.spill};
         p->k->encode(input_row(p, &own, row + r), n_in, act_cap(p->act), &to);
-        for (size_t g = 0; g < n_run; g++) {
-            e->d[first + g * rows + r] = own.d[g];
-            e->spill[first + g] |= own.spill[g];
-        }
+        for (size_t g = 0; g < n_run; g++)
+            spill[g] |= own.spill[g];
+        for (size_t b = 0; b < n_block; b++)
+            memcpy(e->d + (row * n_block + b * rows + r) * 16, own.d + 16 * b, 64);
         for (uint32_t j = 0; j < p->n_job; j++) {
             const struct pack_layout *l = p->layout[j];
+            size_t stride = (size_t)16 * (RUN / l->group);
             bool done = false;
             for (uint32_t i = 0; i < j; i++)
                 done |= e->sum[i] == e->sum[j];
             if (!done)
-                put_sums(l, (uint32_t *)e->sum[j] + first * (RUN / l->group) + r, rows, &own, n_run);
+                p->k->sums(l, own.d, own.sum16, n_block, (uint32_t *)e->sum[j] + (row * n_block + r) * stride,
+                           rows * stride);
         }
     }
 }
@@ -270,12 +256,13 @@ static void point_at_tile(const struct pass *p, const struct encoded *e, struct 
         a->x = e->x + row * n_in + k * rows;
         return;
     }
-    size_t group = p->layout[s.job]->group;
     a->lo = e->lo + row * n_in + k * rows;
     a->hi = e->hi + row * n_in + k * rows;
     a->spill = e->spill + row * (n_in / RUN) + k / RUN;
-    a->d = e->d + row * (n_in / RUN) + k / RUN * rows;
-    a->sum = (const uint32_t *)e->sum[s.job] + row * (n_in / group) + k / group * rows;
+    size_t block = row * linear_blocks(n_in);
+    a->d = e->d + block * 16;
+    a->sum = (const uint32_t *)e->sum[s.job] + block * 16 * (RUN / p->layout[s.job]->group);
+    a->run = k / RUN;
 }
 
 /* Packed panels, as many as there are, against each tile. */

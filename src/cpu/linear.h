@@ -7,14 +7,23 @@
 
 /* Rows are cut into tiles of 6, then 4, 2 and 1 for the rest. A tile's activations lie together, so that a kernel walks
  * few pointers: R rows, G = n_in / 32 runs,
- *     lo, hi  i8  [G][R][32]      the two planes of quant.h's act_row
- *     spill   u8  [G]             bit j: quad j (elements 4j … 4j + 3) of run g has a hi that is not 0, in one row at
- * least d       f32 [G][R] sum         [G][32 / group][R]   what the format adds for each group: with a minimum, f32 d
- * * xsum; without, i32 -zero * xsum, which makes the unsigned stored integers signed again x       f32 [n_in][R] plain
- * numbers instead of all that All of a tile's arrays start at its first row times their bytes a row. A kernel may skip
- * a quad of hi or not, as spill says: zeros add nothing to an exact sum, so a row's bits do not depend on its
- * neighbours' outliers. */
+ *     lo, hi  i8  [G][R][32]     the two planes of quant.h's act_row
+ *     spill   u8  [G]            bit j: quad j (elements 4j … 4j + 3) has a hi that is not 0, in one row at least
+ *     d       f32 [G / 16][R][16]    a block of 16 runs at a time, the last padded
+ *     sum         [G / 16][R][16][32 / group]    in blocks alike, what the format adds for each group: with a minimum,
+ *                                f32 d * xsum; without, i32 -zero * xsum, which makes the unsigned stored integers
+ *                                signed again
+ *     x       f32 [n_in][R]      plain numbers instead of all that
+ *
+ * A kernel may skip a quad of hi or not, as spill says: zeros add nothing to an exact sum, so a row's bits do not
+ * depend on its neighbours' outliers. */
 enum { TILE_MAX = 6 };
+
+/* Blocks of a row of n_in. */
+static inline size_t linear_blocks(size_t n_in)
+{
+    return (n_in / RUN + 15) / 16;
+}
 
 static inline uint32_t linear_tile_rows(uint32_t left)
 {
@@ -28,7 +37,8 @@ struct linear_args {
     uint32_t n_panel, n_in, rows;
     uint32_t n_tile; /* tiles of so many rows, one after the other; unpacked panels only, else 1 */
     uint32_t row_in; /* n_in of the whole row, where panels are a piece of it */
-    /* the first tile */
+    uint32_t run;    /* number of the piece's first run in the row */
+    /* the first tile; d and sum at the row's block 0 */
     const int8_t *lo, *hi;
     const uint8_t *spill;
     const float *d;
@@ -51,12 +61,12 @@ typedef void linear_product(const struct linear_args *a);
 
 static inline void linear_next_tile(struct linear_args *a)
 {
-    size_t n = (size_t)a->rows * a->row_in, group = a->layout->group;
+    size_t n = (size_t)a->rows * a->row_in;
     a->lo += n;
     a->hi += n;
     a->spill += n / RUN;
-    a->d += n / RUN;
-    a->sum = (const uint32_t *)a->sum + n / group;
+    a->d += a->rows * linear_blocks(a->row_in) * 16;
+    a->sum = (const uint32_t *)a->sum + a->rows * linear_blocks(a->row_in) * 16 * (RUN / a->layout->group);
     a->y += a->rows * a->y_stride;
     a->acc += (size_t)a->n_panel * a->rows * PANEL;
     a->soon = NULL;
@@ -87,6 +97,10 @@ struct linear_encoded {
 struct linear_kernels {
     /* act_encode of one row of n (a multiple of 32) numbers. */
     void (*encode)(const float *x, size_t n, float cap, const struct linear_encoded *to);
+    /* A row's n_block blocks of sums (see tiles), `stride` numbers apart. d and sum16 are readable to the end of the
+     * last block. */
+    void (*sums)(const struct pack_layout *l, const float *d, const int32_t *sum16, size_t n_block, uint32_t *to,
+                 size_t stride);
     /* The kernel for tiles of `rows` rows (a value of linear_tile_rows). unpacked: it is given unpacked panels, at most
      * two at a time. */
     linear_product *(*find)(const struct pack_layout *l, uint32_t rows, bool unpacked);

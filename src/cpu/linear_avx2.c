@@ -85,6 +85,7 @@ static linear_product *find(const struct pack_layout *l, uint32_t rows, bool unp
 
 const struct linear_kernels linear_avx2 = {
     .encode = linear_encode_avx2,
+    .sums = linear_sums_avx2,
     .find = find,
     .unpack = linear_unpack_avx2,
     .kernel_plain = "avx2 panel16 f32",

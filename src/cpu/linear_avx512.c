@@ -77,6 +77,7 @@ static linear_product *find(const struct pack_layout *l, uint32_t rows, bool unp
 
 const struct linear_kernels linear_avx512 = {
     .encode = linear_encode_avx512,
+    .sums = linear_sums_avx512,
     .find = find,
     .unpack = linear_unpack_avx512,
     .kernel_plain = "avx512 panel16 f32",

@@ -18,6 +18,8 @@ linear_product *linear_tile_avx2(const struct pack_layout *l);
 /* + bias, + y, store the lanes there are of tile row `row`. Not inlined: it would be most of the code. */
 void linear_finish_avx2(const struct linear_args *a, uint32_t panel, uint32_t row, __m256 acc0, __m256 acc1);
 void linear_encode_avx2(const float *x, size_t n, float cap, const struct linear_encoded *to);
+void linear_sums_avx2(const struct pack_layout *l, const float *d, const int32_t *sum16, size_t n_block, uint32_t *to,
+                      size_t stride);
 
 typedef uint16_t u16x16 __attribute__((vector_size(32)));
 

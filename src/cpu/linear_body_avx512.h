@@ -15,6 +15,8 @@ extern linear_unpack *const linear_unpack_avx512[PACK_COUNT];
 extern linear_product *const linear_row_avx512[PACK_COUNT];
 linear_product *linear_tile_avx512(const struct pack_layout *l, unsigned slot);
 void linear_encode_avx512(const float *x, size_t n, float cap, const struct linear_encoded *to);
+void linear_sums_avx512(const struct pack_layout *l, const float *d, const int32_t *sum16, size_t n_block, uint32_t *to,
+                        size_t stride);
 
 /* Index of a tile size in the tables: 1, 2, 4, 6. */
 INLINE unsigned tile_slot(uint32_t rows)

@@ -80,4 +80,32 @@ static inline void encode_row(const float *x, size_t n, float cap, const struct 
         encode_run(x + g * RUN, g, to->d[g], top, to);
 }
 
+/* 16 numbers of a block: of 16 runs, or of the halves of 8. */
+static inline void sums16(const struct pack_layout *l, const float *d, const int32_t *sum16, const bool whole,
+                          uint32_t *to)
+{
+    float dx[16];
+    int32_t x[16];
+    for (int i = 0; i < 16; i++) {
+        x[i] = whole ? sum16[2 * i] + sum16[2 * i + 1] : sum16[i];
+        dx[i] = (whole ? d[i] : d[i / 2]) * (float)x[i];
+    }
+    for (int i = 0; i < 16; i++)
+        x[i] *= -l->zero;
+    memcpy(to, pack_has_min(l) ? (void *)dx : (void *)x, sizeof x);
+}
+
+static inline void encode_sums(const struct pack_layout *l, const float *d, const int32_t *sum16, size_t n_block,
+                               uint32_t *to, size_t stride)
+{
+    for (size_t b = 0; b < n_block; b++, to += stride, d += 16, sum16 += 32) {
+        if (l->group == RUN) {
+            sums16(l, d, sum16, true, to);
+        } else {
+            sums16(l, d, sum16, false, to);
+            sums16(l, d + 8, sum16 + 16, false, to + 16);
+        }
+    }
+}
+
 #endif

@@ -68,4 +68,10 @@ void linear_encode_avx2(const float *x, size_t n, float cap, const struct linear
             encode_run(x + g * RUN, g, peak, top, to);
     }
 }
+
+void linear_sums_avx2(const struct pack_layout *l, const float *d, const int32_t *sum16, size_t n_block, uint32_t *to,
+                      size_t stride)
+{
+    encode_sums(l, d, sum16, n_block, to, stride);
+}
 #endif

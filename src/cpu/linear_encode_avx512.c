@@ -138,4 +138,10 @@ void linear_encode_avx512(const float *x, size_t n, float cap, const struct line
             encode_run(x + g * RUN, g, to->d[g], top, to);
     }
 }
+
+void linear_sums_avx512(const struct pack_layout *l, const float *d, const int32_t *sum16, size_t n_block, uint32_t *to,
+                        size_t stride)
+{
+    encode_sums(l, d, sum16, n_block, to, stride);
+}
 #endif

@@ -1,9 +1,15 @@
 /* Products in plain C: any machine, any layout, through pack_unpack. */
 #include "cpu/linear_encode.h"
 
+/* Number i of row r in blocks of 16 n_each numbers. */
+static size_t in_blocks(const struct linear_args *a, size_t n_each, size_t i, uint32_t r)
+{
+    return (i / (16 * n_each) * a->rows + r) * 16 * n_each + i % (16 * n_each);
+}
+
 /* acc[r][lane] += the products of one group (quads [q, q + n)) with each row of the tile. */
 static void group_dot(const struct linear_args *a, const struct pack_run *w, unsigned h, unsigned q, unsigned n,
-                      size_t run, const uint32_t *sum, float acc[TILE_MAX][PANEL])
+                      size_t run, size_t group, float acc[TILE_MAX][PANEL])
 {
     bool has_min = pack_has_min(a->layout);
     for (uint32_t r = 0; r < a->rows; r++) {
@@ -17,9 +23,10 @@ static void group_dot(const struct linear_args *a, const struct pack_run *w, uns
                 isum[lane] += w->u[j][lane][0] * x[0] + w->u[j][lane][1] * x[1] + w->u[j][lane][2] * x[2] +
                               w->u[j][lane][3] * x[3];
         }
-        float d = a->d[run * a->rows + r], s;
-        int32_t correction = (int32_t)sum[r];
-        memcpy(&s, &sum[r], 4);
+        const uint32_t *sum = (const uint32_t *)a->sum + in_blocks(a, RUN / a->layout->group, group, r);
+        float d = a->d[in_blocks(a, 1, run, r)], s;
+        int32_t correction = (int32_t)*sum;
+        memcpy(&s, sum, 4);
         for (int lane = 0; lane < PANEL; lane++) {
             if (has_min)
                 acc[r][lane] = fmaf(w->b[h][lane], s, fmaf(w->a[h][lane] * d, (float)isum[lane], acc[r][lane]));
@@ -50,12 +57,11 @@ static void product_quant(const struct linear_args *a)
     struct pack_run w;
     for (uint32_t p = 0; p < a->n_panel; p++) {
         const uint8_t *record = a->panel + p * a->panel_bytes, *vecs = record + a->q_offset;
-        const uint32_t *sum = a->sum;
         float acc[TILE_MAX][PANEL] = {{0}};
         for (size_t run = 0; run < a->n_in / RUN; run++) {
             pack_unpack(l, record, vecs, (unsigned)run % n_run, 0, PANEL, &w);
-            for (unsigned h = 0; h < n_group; h++, sum += a->rows)
-                group_dot(a, &w, h, h * quads, quads, run, sum, acc);
+            for (unsigned h = 0; h < n_group; h++)
+                group_dot(a, &w, h, h * quads, quads, run, run * n_group + h, acc);
             if (run % n_run == n_run - 1) {
                 record += l->scale_bytes;
                 vecs += l->q_bytes;
@@ -92,6 +98,7 @@ static linear_product *find(const struct pack_layout *l, uint32_t rows, bool unp
 
 const struct linear_kernels linear_generic = {
     .encode = encode_row,
+    .sums = encode_sums,
     .find = find,
     .kernel_plain = "generic panel16 f32",
     .kernel_quant = "generic panel16 int8",

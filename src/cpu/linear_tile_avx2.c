@@ -59,19 +59,20 @@ INLINE void rows(const struct linear_args *a, const struct kind k, uint32_t pane
     const unsigned quads = k.group / 4, n_group = RUN / k.group;
     const size_t tile_rows = a->rows;
     const uint8_t *scale = a->panel + panel * a->panel_bytes, *u = scale + a->q_offset;
-    const uint8_t *sum = (const uint8_t *)a->sum + 4 * row;
     const int8_t *lo = a->lo + row * RUN, *hi = a->hi + row * RUN;
     const uint8_t *spill = a->spill;
-    const float *d = a->d + row;
+    size_t run = a->run;
     float *carry = a->acc + (panel * tile_rows + row) * PANEL;
     __m256 acc[3][2];
     UNROLL
     for (int i = 0; i < 2 * R; i++)
         acc[i / 2][i % 2] = a->first ? _mm256_setzero_ps() : _mm256_loadu_ps(carry + 8 * i);
-    for (uint32_t n = a->n_in / RUN; n > 0;
-         n--, lo += tile_rows * RUN, hi += tile_rows * RUN, d += tile_rows, spill++) {
+    for (uint32_t n = a->n_in / RUN; n > 0; n--, lo += tile_rows * RUN, hi += tile_rows * RUN, spill++, run++) {
+        size_t block = run / 16 * tile_rows + row, in_block = run % 16;
+        const float *d = a->d + block * 16 + in_block;
+        const uint32_t *sum = (const uint32_t *)a->sum + (block * 16 + in_block) * n_group;
         UNROLL
-        for (unsigned h = 0; h < n_group; h++) {
+        for (unsigned h = 0; h < n_group; h++, sum++) {
             __m256i isum[3][2];
             UNROLL
             for (int i = 0; i < 2 * R; i++)
@@ -88,16 +89,16 @@ INLINE void rows(const struct linear_args *a, const struct kind k, uint32_t pane
                 int r = i / 2, half = i % 2;
                 __m256 ga = _mm256_loadu_ps((const float *)(const void *)scale + 8 * half);
                 if (!k.has_min)
-                    isum[r][half] = _mm256_add_epi32(isum[r][half], spread4(sum + 4 * r));
-                acc[r][half] = _mm256_fmadd_ps(_mm256_mul_ps(ga, _mm256_set1_ps(d[r])),
+                    isum[r][half] = _mm256_add_epi32(isum[r][half], spread4(sum + 16 * n_group * (unsigned)r));
+                acc[r][half] = _mm256_fmadd_ps(_mm256_mul_ps(ga, _mm256_set1_ps(d[16 * r])),
                                                _mm256_cvtepi32_ps(isum[r][half]), acc[r][half]);
                 if (k.has_min)
-                    acc[r][half] = _mm256_fmadd_ps(_mm256_loadu_ps((const float *)(const void *)scale + 16 + 8 * half),
-                                                   _mm256_castsi256_ps(spread4(sum + 4 * r)), acc[r][half]);
+                    acc[r][half] =
+                        _mm256_fmadd_ps(_mm256_loadu_ps((const float *)(const void *)scale + 16 + 8 * half),
+                                        _mm256_castsi256_ps(spread4(sum + 16 * n_group * (unsigned)r)), acc[r][half]);
             }
             u += 64 * quads;
             scale += k.has_min ? 128 : 64;
-            sum += 4 * tile_rows;
         }
     }
     UNROLL

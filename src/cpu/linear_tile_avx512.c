@@ -45,55 +45,84 @@ INLINE void dot_spill(struct sums *s, unsigned spill, const uint8_t *u, size_t o
         s->v[i / R][i % R] = _mm512_slli_epi32(s->v[i / R][i % R], 8);
 }
 
+/* A run of the activations: row r's d and sums are 64 and 64 * n_group bytes apart. */
+struct run_of {
+    const int8_t *lo, *hi;
+    const uint8_t *d, *sum;
+    unsigned spill;
+};
+
+/* acc += the run's products; scale and u are of its first group. */
+INLINE void run(__m512 acc[2][TILE_MAX], const uint8_t *scale, const uint8_t *u, size_t other, struct run_of x,
+                const unsigned group, const bool has_min, const int R, const int P)
+{
+    const unsigned quads = group / 4, n_group = RUN / group;
+    UNROLL
+    for (unsigned h = 0; h < n_group; h++) {
+        unsigned out = x.spill >> (h * quads) & ((1U << quads) - 1);
+        struct sums s;
+        UNROLL
+        for (int i = 0; i < P * R; i++)
+            s.v[i / R][i % R] = _mm512_setzero_si512();
+        if (__builtin_expect(out, 0))
+            dot_spill(&s, out, u, other, x.hi + 4 * h * quads, R, P);
+        UNROLL
+        for (unsigned j = 0; j < quads; j++)
+            dot_quad(&s, u + 64 * j, other, x.lo + 4 * (h * quads + j), R, P);
+        UNROLL
+        for (int p = 0; p < P; p++) {
+            __m512 ga = _mm512_loadu_ps(scale + (size_t)p * other), gb = ga;
+            if (has_min)
+                gb = _mm512_loadu_ps(scale + (size_t)p * other + 64);
+            UNROLL
+            for (int r = 0; r < R; r++) {
+                __m512i sum = spread4(x.sum + 4 * h + (size_t)r * 64 * n_group);
+                __m512 d = _mm512_castsi512_ps(spread4(x.d + (size_t)r * 64));
+                if (!has_min)
+                    s.v[p][r] = _mm512_add_epi32(s.v[p][r], sum);
+                acc[p][r] = _mm512_fmadd_ps(_mm512_mul_ps(ga, d), _mm512_cvtepi32_ps(s.v[p][r]), acc[p][r]);
+                if (has_min)
+                    acc[p][r] = _mm512_fmadd_ps(gb, _mm512_castsi512_ps(sum), acc[p][r]);
+            }
+        }
+        u += 64 * quads;
+        scale += has_min ? 128 : 64;
+    }
+}
+
 INLINE void tile(const struct linear_args *a, uint32_t panel, const unsigned group, const bool has_min, const int R,
                  const int P)
 {
-    const unsigned quads = group / 4, n_group = RUN / group;
-    const uint8_t *scale = a->panel + panel * a->panel_bytes, *u = scale + a->q_offset, *sum = a->sum;
-    const uint8_t *spill = a->spill;
+    const unsigned n_group = RUN / group, run_scales = n_group * (has_min ? 128 : 64);
+    const uint8_t *scale = a->panel + panel * a->panel_bytes, *u = scale + a->q_offset;
     const size_t other = a->panel_bytes; /* from a panel to the next */
-    const int8_t *lo = a->lo, *hi = a->hi;
-    const float *d = a->d;
     float *carry = a->acc + (size_t)panel * (unsigned)R * PANEL;
     const char *soon = (const char *)a->soon;
     size_t lines = a->soon ? a->soon_bytes / 64 / (a->n_in / RUN) + 1 : 0;
+    size_t block = (size_t)a->run / 16 * (unsigned)R, at = a->run % 16;
+    struct run_of x = {.lo = a->lo, .hi = a->hi};
+    const uint8_t *spill = a->spill, *d = (const uint8_t *)a->d + 64 * block;
+    const uint8_t *sum = (const uint8_t *)a->sum + 64 * n_group * block;
     __m512 acc[2][TILE_MAX];
     UNROLL
     for (int i = 0; i < P * R; i++)
         acc[i / R][i % R] = a->first ? _mm512_setzero_ps() : _mm512_loadu_ps(carry + i * PANEL);
-    for (uint32_t n = a->n_in / RUN; n > 0; n--, lo += R * RUN, hi += R * RUN, d += R, spill++) {
-        for (size_t i = 0; i < lines; i++, soon += 64)
-            _mm_prefetch(soon, _MM_HINT_T1);
-        UNROLL
-        for (unsigned h = 0; h < n_group; h++) {
-            unsigned out = (unsigned)*spill >> (h * quads) & ((1U << quads) - 1);
-            struct sums s;
-            UNROLL
-            for (int i = 0; i < P * R; i++)
-                s.v[i / R][i % R] = _mm512_setzero_si512();
-            if (__builtin_expect(out, 0))
-                dot_spill(&s, out, u, other, hi + 4 * h * quads, R, P);
-            UNROLL
-            for (unsigned j = 0; j < quads; j++)
-                dot_quad(&s, u + 64 * j, other, lo + 4 * (h * quads + j), R, P);
-            UNROLL
-            for (int p = 0; p < P; p++) {
-                __m512 ga = _mm512_loadu_ps(scale + (size_t)p * other), gb = ga;
-                if (has_min)
-                    gb = _mm512_loadu_ps(scale + (size_t)p * other + 64);
-                UNROLL
-                for (int r = 0; r < R; r++) {
-                    if (!has_min)
-                        s.v[p][r] = _mm512_add_epi32(s.v[p][r], spread4(sum + 4 * r));
-                    acc[p][r] = _mm512_fmadd_ps(_mm512_mul_ps(ga, _mm512_set1_ps(d[r])), _mm512_cvtepi32_ps(s.v[p][r]),
-                                                acc[p][r]);
-                    if (has_min)
-                        acc[p][r] = _mm512_fmadd_ps(gb, _mm512_castsi512_ps(spread4(sum + 4 * r)), acc[p][r]);
-                }
-            }
-            u += 64 * quads;
-            scale += has_min ? 128 : 64;
-            sum += 4 * R;
+    for (size_t left = a->n_in / RUN; left > 0; d += 64 * R, sum += 64 * R * (int)n_group, at = 0) {
+        size_t n = left < 16 - at ? left : 16 - at;
+        left -= n;
+        x.d = d + 4 * at;
+        x.sum = sum + 4 * n_group * at;
+        for (; n > 0; n--) {
+            for (size_t i = 0; i < lines; i++, soon += 64)
+                _mm_prefetch(soon, _MM_HINT_T1);
+            x.spill = *spill++;
+            run(acc, scale, u, other, x, group, has_min, R, P);
+            x.lo += R * RUN;
+            x.hi += R * RUN;
+            x.d += 4;
+            x.sum += 4 * n_group;
+            u += 64 * QUADS;
+            scale += run_scales;
         }
     }
     if (a->last) {
