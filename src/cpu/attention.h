@@ -41,16 +41,25 @@ struct attn_job {
     float *c;     /* [page of the chunk][n_query]: what o is multiplied with before the page, 1 = nothing */
 };
 
-/* Tokens [*t0, *t1) of page `p` are visible to row r; t0 >= t1 when none is. */
-static inline void attn_visible(const struct attn_job *j, uint32_t r, uint32_t p, uint32_t *t0, uint32_t *t1)
+/* Tokens [*t0, *t1) of page `p` are visible to a row at position pos; t0 >= t1 when none is. */
+static inline void attn_visible(uint32_t pos, uint32_t window, uint32_t p, uint32_t *t0, uint32_t *t1)
 {
-    uint32_t pos = j->pos + r, start = p * KV_PAGE;
-    uint32_t lo = j->window != 0 && pos >= j->window ? pos - j->window + 1 : 0;
+    uint32_t start = p * KV_PAGE, lo = window != 0 && pos >= window ? pos - window + 1 : 0;
     *t0 = lo <= start ? 0 : lo - start < KV_PAGE ? lo - start : KV_PAGE;
     *t1 = pos < start ? 0 : pos - start < KV_PAGE ? pos - start + 1 : KV_PAGE;
 }
 
+/* The same: bit t = token t. */
+static inline uint32_t attn_visible_bits(uint32_t pos, uint32_t window, uint32_t p)
+{
+    uint32_t t0, t1;
+    attn_visible(pos, window, p, &t0, &t1);
+    return t0 < t1 ? (1u << t1) - (1u << t0) : 0;
+}
+
+struct q8_kernels; /* attention_q8.h */
 struct attn_kernels {
+    const struct q8_kernels *q8;
     void (*scores)(const struct attn_job *j, uint32_t p0, uint32_t p1);  /* pages [p0, p1) of the chunk */
     void (*softmax)(const struct attn_job *j, uint32_t q0, uint32_t q1); /* queries [q0, q1) */
     void (*values)(const struct attn_job *j, uint32_t d0, uint32_t d1);  /* dims [d0, d1); d0 a multiple of 16 */

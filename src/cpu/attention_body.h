@@ -4,7 +4,7 @@
  * number (or of its e) against nv vectors of K (or V) a step. In scores a vector is the sixteen tokens of a page, in
  * values sixteen dims of one token. nq, nv and the cache's type are constants of each instance, so the tile stays in
  * registers. */
-#include "cpu/attention.h"
+#include "cpu/attention_q8.h"
 #include "cpu/unroll.h"
 #include "cpu/lanes_math.h"
 
@@ -19,6 +19,8 @@ LANES_INLINE vf load_as(enum kv_type type, const void *p, size_t i)
         return v_load_f16((const uint16_t *)p + i);
     case KV_BF16:
         return v_load_bf16((const uint16_t *)p + i);
+    case KV_Q8:
+        break;
     }
     return v_set(0);
 }
@@ -32,6 +34,8 @@ LANES_INLINE vf load_as_n(enum kv_type type, const void *p, size_t i, size_t n)
         return v_load_f16_n((const uint16_t *)p + i, n);
     case KV_BF16:
         return v_load_bf16_n((const uint16_t *)p + i, n);
+    case KV_Q8:
+        break;
     }
     return v_set(0);
 }
@@ -150,6 +154,8 @@ static void scores(const struct attn_job *j, uint32_t p0, uint32_t p1)
     case KV_BF16:
         score_queries(j, KV_BF16, p0, p1);
         break;
+    case KV_Q8:
+        break;
     }
 }
 
@@ -158,9 +164,7 @@ static void scores(const struct attn_job *j, uint32_t p0, uint32_t p1)
 /* Bit t = token t of page p is visible to row r. */
 static uint32_t visible_bits(const struct attn_job *j, uint32_t r, uint32_t p)
 {
-    uint32_t t0, t1;
-    attn_visible(j, r, p, &t0, &t1);
-    return t0 < t1 ? (1u << t1) - (1u << t0) : 0;
+    return attn_visible_bits(j->pos + r, j->window, p);
 }
 
 /* The chunk's three passes have no branch on the data and short chains of dependence: a page's maximum is a tree a
@@ -333,6 +337,8 @@ static void value_range(const struct attn_job *j, uint32_t q0, uint32_t q1, uint
     case KV_BF16:
         value_queries(j, KV_BF16, q0, q1, d0, d1, at);
         break;
+    case KV_Q8:
+        break;
     }
 }
 
@@ -340,10 +346,7 @@ static void value_range(const struct attn_job *j, uint32_t q0, uint32_t q1, uint
  * at or past its end. */
 static bool all_visible(const struct attn_job *j, uint32_t p)
 {
-    uint32_t t0, t1, end;
-    attn_visible(j, j->n_row - 1, p, &t0, &end);
-    attn_visible(j, 0, p, &end, &t1);
-    return t0 == 0 && t1 == KV_PAGE;
+    return (visible_bits(j, j->n_row - 1, p) & visible_bits(j, 0, p)) == 0xFFFF;
 }
 
 /* Runs of pages that all queries see whole go together; in the others a hidden token's V must not be touched (it may be
@@ -360,7 +363,7 @@ static void values(const struct attn_job *j, uint32_t d0, uint32_t d1)
         end = p + 1;
         for (uint32_t r = 0; r < j->n_row; r++) {
             struct value_range at = {.p0 = p, .p1 = end};
-            attn_visible(j, r, j->first + p, &at.t0, &at.t1);
+            attn_visible(j->pos + r, j->window, j->first + p, &at.t0, &at.t1);
             if (at.t0 < at.t1)
                 value_range(j, r * j->n_head, (r + 1) * j->n_head, d0, d1, at);
         }
@@ -381,4 +384,5 @@ static void finish(const struct attn_job *j, float *y, size_t stride, uint32_t d
     }
 }
 
-const struct attn_kernels LANES_NAME(attn) = {.scores = scores, .softmax = softmax, .values = values, .finish = finish};
+const struct attn_kernels LANES_NAME(attn) = {
+    .q8 = &LANES_NAME(q8), .scores = scores, .softmax = softmax, .values = values, .finish = finish};

@@ -2,6 +2,7 @@
  *
  * A page of K has a token a lane, so a token's K is scattered with a stride of a page; a page of V has a token a row.
  * Rows are shared out evenly: two rows never write the same number. */
+#include "cpu/attention_q8.h"
 #include "cpu/cpu_impl.h"
 
 #include <string.h>
@@ -10,11 +11,14 @@ enum { PIECE = 128 }; /* numbers narrowed at a time on the way to a K page */
 
 size_t cpu_kv_page_bytes(enum kv_type t, uint32_t n_kv_head, uint32_t head_dim)
 {
+    if (t == KV_Q8)
+        return n_kv_head * kv8_head_bytes(head_dim);
     return (size_t)n_kv_head * head_dim * KV_PAGE * (t == KV_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
 struct append_job {
     const struct kv_kernels *k;
+    const struct q8_kernels *q8;
     const struct kv_layer *kv;
     const struct batch *b;
     struct page_map map;
@@ -33,6 +37,8 @@ static void narrow(const struct append_job *j, void *y, const float *x, size_t n
         break;
     case KV_BF16:
         j->k->to_bf16(y, x, n);
+        break;
+    case KV_Q8:
         break;
     }
 }
@@ -69,6 +75,19 @@ static void append_row(const struct append_job *j, uint32_t r, uint32_t seq, uin
         narrow(j, v + (h * KV_PAGE + lane) * hd * size, y + h * hd, hd);
 }
 
+/* KV_Q8: rows [r, end) of a span, by quads of tokens that share words of V. */
+static void append_quads(const struct append_job *j, const struct span *s, uint32_t r, uint32_t end)
+{
+    for (uint32_t n; r < end; r += n) {
+        uint32_t pos = s->pos + (r - s->row);
+        size_t at = j->map.page[s->seq * j->map.stride + pos / KV_PAGE] * j->kv->page_bytes;
+        n = 4 - pos % 4 < end - r ? 4 - pos % 4 : end - r;
+        struct rows k = {j->k_row.p + r * j->k_row.stride, n, j->k_row.dim, j->k_row.stride};
+        struct rows v = {j->v_row.p + r * j->v_row.stride, n, j->v_row.dim, j->v_row.stride};
+        j->q8->append(j->kv, (uint8_t *)j->kv->k + at, (uint8_t *)j->kv->v + at, pos % KV_PAGE, k, v);
+    }
+}
+
 static void append_member(void *arg, int member, int n_member)
 {
     const struct append_job *j = arg;
@@ -76,8 +95,12 @@ static void append_member(void *arg, int member, int n_member)
     cpu_share(j->b->n_row, member, n_member, &first, &last);
     for (uint32_t i = 0; i < j->b->n_span; i++) {
         const struct span *s = &j->b->span[i];
-        for (uint32_t r = s->row; r < s->row + s->n; r++)
-            if (r >= first && r < last)
+        uint32_t r = s->row > first ? s->row : (uint32_t)first, end = s->row + s->n;
+        end = end < last ? end : (uint32_t)last;
+        if (j->kv->type == KV_Q8)
+            append_quads(j, s, r, end);
+        else
+            for (; r < end; r++)
                 append_row(j, r, s->seq, s->pos + (r - s->row));
     }
 }
@@ -85,6 +108,7 @@ static void append_member(void *arg, int member, int n_member)
 void cpu_kv_append(struct op_ctx *c, const struct kv_layer *kv, const struct batch *b, struct page_map map,
                    struct rows k, struct rows v)
 {
-    struct append_job j = {.k = cpu_of(c)->k->kv, .kv = kv, .b = b, .map = map, .k_row = k, .v_row = v};
+    struct append_job j = {
+        .k = cpu_of(c)->k->kv, .q8 = cpu_of(c)->k->attn->q8, .kv = kv, .b = b, .map = map, .k_row = k, .v_row = v};
     cpu_run(c, append_member, &j, 1.0 * b->n_row * kv->n_kv_head * kv->head_dim);
 }

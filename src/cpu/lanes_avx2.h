@@ -255,4 +255,223 @@ LANES_INLINE void v_zip(float *p, vf even, vf odd)
     zip8(p + 16, even.b, odd.b);
 }
 
+/* ---- base 2 ---- */
+
+LANES_INLINE vf v_scale2(vf p, vf n)
+{
+    return v_mul(p, v_pow2(n));
+}
+
+LANES_INLINE __m256 exponent8(__m256 x)
+{
+    __m256i e = _mm256_srli_epi32(_mm256_castps_si256(x), 23);
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(e, _mm256_set1_epi32(127)));
+}
+
+LANES_INLINE __m256 mantissa8(__m256 x)
+{
+    __m256i m = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7FFFFF));
+    return _mm256_castsi256_ps(_mm256_or_si256(m, _mm256_set1_epi32(0x3F800000)));
+}
+
+LANES_INLINE void v_split(vf x, vf *m, vf *e)
+{
+    *e = LANES_EACH(exponent8, x);
+    *m = LANES_EACH(mantissa8, x);
+}
+
+/* ---- sixteen vectors at once ---- */
+
+/* Lane i of the result is op over the lanes of a[i]; each vector's two halves are joined first. */
+#define LANES_TREE(name, type, in, op, out)                                                                            \
+    LANES_INLINE __m256i name##_8(const type a[8])                                                                     \
+    {                                                                                                                  \
+        __m256i h[8], t[4], u[2];                                                                                      \
+        for (int i = 0; i < 8; i++)                                                                                    \
+            h[i] = op(in(a[i].a), in(a[i].b));                                                                         \
+        for (int i = 0; i < 4; i++)                                                                                    \
+            t[i] = op(_mm256_unpacklo_epi32(h[2 * i], h[2 * i + 1]), _mm256_unpackhi_epi32(h[2 * i], h[2 * i + 1]));   \
+        for (int i = 0; i < 2; i++)                                                                                    \
+            u[i] = op(_mm256_unpacklo_epi64(t[2 * i], t[2 * i + 1]), _mm256_unpackhi_epi64(t[2 * i], t[2 * i + 1]));   \
+        return op(_mm256_permute2x128_si256(u[0], u[1], 0x20), _mm256_permute2x128_si256(u[0], u[1], 0x31));           \
+    }                                                                                                                  \
+    LANES_INLINE type name(const type a[16])                                                                           \
+    {                                                                                                                  \
+        return (type){out(name##_8(a)), out(name##_8(a + 8))};                                                         \
+    }
+#define LANES_SAME(x)      (x)
+#define LANES_MAX_PS(x, y) _mm256_castps_si256(_mm256_max_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(y)))
+LANES_INLINE __m256i magnitude(__m256 a)
+{
+    return _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x7FFFFFFF));
+}
+
+LANES_TREE(v_tops, vf, _mm256_castps_si256, LANES_MAX_PS, _mm256_castsi256_ps)
+LANES_TREE(v_peaks, vf, _mm256_castps_si256, _mm256_max_epu32, _mm256_castsi256_ps)
+
+LANES_INLINE __m256 larger8(__m256 a, __m256 b)
+{
+    return _mm256_castsi256_ps(_mm256_max_epu32(magnitude(a), magnitude(b)));
+}
+
+LANES_INLINE vf v_larger(vf a, vf b)
+{
+    return LANES_PAIR(larger8, a, b);
+}
+
+LANES_INLINE vf v_hide(uint32_t bits, vf a)
+{
+    __m256 none = _mm256_set1_ps(-INFINITY);
+    return (vf){_mm256_blendv_ps(none, a.a, mask8(bits)), _mm256_blendv_ps(none, a.b, mask8(bits >> 8))};
+}
+
+LANES_INLINE __m256 butterfly8(__m256 a, const int h)
+{
+    __m256 other = h == 4   ? _mm256_permute2f128_ps(a, a, 0x01)
+                   : h == 2 ? _mm256_permute_ps(a, 0x4E)
+                            : _mm256_permute_ps(a, 0xB1);
+    const float s1 = h == 1 ? -1.0f : 1.0f, s2 = h == 2 ? -1.0f : 1.0f, s4 = h == 4 ? -1.0f : 1.0f;
+    __m256 sign = _mm256_setr_ps(1, s1, s2, s1 * s2, s4, s1 * s4, s2 * s4, s1 * s2 * s4);
+    return _mm256_fmadd_ps(a, sign, other);
+}
+
+/* A product with +-1 is exact, so the fma is the sum or the difference. */
+LANES_INLINE vf v_butterfly(vf a, const int h)
+{
+    if (h == 8)
+        return (vf){_mm256_add_ps(a.a, a.b), _mm256_sub_ps(a.a, a.b)};
+    return (vf){butterfly8(a.a, h), butterfly8(a.b, h)};
+}
+
+/* ---- integers ---- */
+
+enum { LANES_INT_Q = 2, LANES_INT_ACC = 2, LANES_INT_SUM = 4 };
+
+typedef struct {
+    __m256i a, b; /* lanes 0-7, 8-15 */
+} vi;
+#define LANES_PAIR_I(f, x, y) ((vi){f((x).a, (y).a), f((x).b, (y).b)})
+/* Bytes widened to 16 bits, because the 8-bit multiply-add saturates: the even bytes and the odd ones of each half. */
+typedef struct {
+    __m256i a0, a1, b0, b1;
+} vu;
+typedef vu vs;
+
+LANES_INLINE vi vi_set(int32_t x)
+{
+    return (vi){_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
+}
+
+LANES_INLINE vi vi_load(const int32_t *p)
+{
+    return (vi){_mm256_loadu_si256((const __m256i *)(const void *)p),
+                _mm256_loadu_si256((const __m256i *)(const void *)(p + 8))};
+}
+
+LANES_INLINE void vi_store(int32_t *p, vi x)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, x.a);
+    _mm256_storeu_si256((__m256i *)(void *)(p + 8), x.b);
+}
+
+LANES_INLINE vi vi_add(vi x, vi y)
+{
+    return LANES_PAIR_I(_mm256_add_epi32, x, y);
+}
+
+LANES_INLINE vf vi_float(vi x)
+{
+    return (vf){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
+}
+
+LANES_INLINE vu widen_u(__m256i a, __m256i b)
+{
+    __m256i even = _mm256_set1_epi16(0xFF);
+    return (vu){_mm256_and_si256(a, even), _mm256_srli_epi16(a, 8), _mm256_and_si256(b, even), _mm256_srli_epi16(b, 8)};
+}
+
+LANES_INLINE vs widen_s(__m256i a, __m256i b)
+{
+    return (vs){_mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8), _mm256_srai_epi16(a, 8),
+                _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8), _mm256_srai_epi16(b, 8)};
+}
+
+LANES_INLINE vu vu_load(const void *p)
+{
+    vi x = vi_load(p);
+    return widen_u(x.a, x.b);
+}
+
+LANES_INLINE vs vs_load(const void *p)
+{
+    vi x = vi_load(p);
+    return widen_s(x.a, x.b);
+}
+
+LANES_INLINE __m256i spread8(const void *p)
+{
+    int x;
+    memcpy(&x, p, sizeof x);
+    return _mm256_set1_epi32(x);
+}
+
+LANES_INLINE vu vu_spread(const void *p)
+{
+    __m256i x = spread8(p);
+    return widen_u(x, x);
+}
+
+LANES_INLINE vs vs_spread(const void *p)
+{
+    __m256i x = spread8(p);
+    return widen_s(x, x);
+}
+
+LANES_INLINE vi vi_dot(vi x, vu u, vs s)
+{
+    __m256i a = _mm256_add_epi32(_mm256_madd_epi16(u.a0, s.a0), _mm256_madd_epi16(u.a1, s.a1));
+    __m256i b = _mm256_add_epi32(_mm256_madd_epi16(u.b0, s.b0), _mm256_madd_epi16(u.b1, s.b1));
+    return (vi){_mm256_add_epi32(x.a, a), _mm256_add_epi32(x.b, b)};
+}
+
+LANES_TREE(vi_sums, vi, LANES_SAME, _mm256_add_epi32, LANES_SAME)
+
+LANES_INLINE vi vi_round(vf x)
+{
+    return (vi){_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
+}
+
+/* Packing works by halves of a register: 32-bit parts 0 4 1 5 2 6 3 7 put 16-bit pairs in order again. */
+LANES_INLINE __m256i pack32(vi a, vi b, const bool is_signed)
+{
+    __m256i x = _mm256_packs_epi32(a.a, a.b), y = _mm256_packs_epi32(b.a, b.b);
+    x = is_signed ? _mm256_packs_epi16(x, y) : _mm256_packus_epi16(x, y);
+    return _mm256_permutevar8x32_epi32(x, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+LANES_INLINE void vi_bytes64(uint8_t *p, const vi a[4])
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, pack32(a[0], a[1], false));
+    _mm256_storeu_si256((__m256i *)(void *)(p + 32), pack32(a[2], a[3], false));
+}
+
+LANES_INLINE void vi_bytes32(int8_t *p, vi a, vi b)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, pack32(a, b, true));
+}
+
+/* Bytes of one 32-bit lane: 0 4 8 12 of a packed quarter, and so on. */
+LANES_INLINE __m256i zip_bytes(__m256i a, __m256i b, __m256i c, __m256i d)
+{
+    __m256i x = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(order));
+}
+
+LANES_INLINE void vi_zip4(int8_t *p, const vi a[4])
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, zip_bytes(a[0].a, a[1].a, a[2].a, a[3].a));
+    _mm256_storeu_si256((__m256i *)(void *)(p + 32), zip_bytes(a[0].b, a[1].b, a[2].b, a[3].b));
+}
+
 #endif

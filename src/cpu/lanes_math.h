@@ -21,6 +21,23 @@ LANES_INLINE vf v_exp(vf x)
     return v_mul(p, v_pow2(n));
 }
 
+LANES_INLINE vf v_exp2(vf x)
+{
+    x = v_max(x, v_set(OP_EXP2_LO));
+    vf n = v_rint(x), f = v_sub(x, n);
+    vf p = v_fma(v_set(OP_EXP2_C3), f, v_set(OP_EXP2_C2));
+    p = v_fma(p, f, v_set(OP_EXP2_C1));
+    return v_scale2(v_fma(p, f, v_set(1.0f)), n);
+}
+
+LANES_INLINE vf v_log2(vf x)
+{
+    vf m, e;
+    v_split(x, &m, &e);
+    vf p = v_fma(v_fma(v_set(OP_LOG2_C3), m, v_set(OP_LOG2_C2)), m, v_set(OP_LOG2_C1));
+    return v_add(e, v_fma(p, m, v_set(OP_LOG2_C0)));
+}
+
 LANES_INLINE vf v_tanh(vf x)
 {
     vf a = v_abs(x), one = v_set(1.0f);

@@ -54,16 +54,44 @@ enum act_fn { ACT_FN_SILU, ACT_FN_GELU_TANH, ACT_FN_GELU_ERF };
 
 /* ---- KV pages ---- */
 enum { KV_PAGE = 16 }; /* tokens a page, and the tile of attention */
-enum kv_type { KV_F32, KV_F16, KV_BF16 };
+enum kv_type { KV_F32, KV_F16, KV_BF16, KV_Q8 };
 
 /* One layer's pools. A page of K is [n_kv_head][head_dim][16 tokens] (a token is a lane, so a tile's scores need no
- * horizontal sum), a page of V is [n_kv_head][16 tokens][head_dim]; page p starts at p * page_bytes. */
+ * horizontal sum), a page of V is [n_kv_head][16 tokens][head_dim]; page p starts at p * page_bytes.
+ *
+ * KV_Q8 keeps 8-bit integers, so that scores and values are integer dots. A head is padded with zeros to whole runs
+ * of 32, and each run is rotated: for h = 16, 8, 4, 2, 1 every pair (i, i + h) with i & h = 0 becomes (a + b, a - b).
+ * With queries rotated alike q·k is only scaled, R(q)·R(k) = 32 q·k, and R(R(v)) = 32 v gives values back. But what
+ * stuck out of a run is spread over it, and that is most of what 8 bits lose. A run whose peak = max|x| is below
+ * ACT_PEAK_MIN counts as all 0; one that holds a NaN or an Inf has codes 0 and a NaN for d, or for the head's e.
+ *
+ *   K, a run:              code = rint(k * (127 / peak)),  d = f16(peak / 127)
+ *   V, a head of a token:  code = rint(v * op_exp2(-e)) within +-127,
+ *                          e = f16(op_log2(max(peak of the head, 2^-24)) - OP_LOG2_127)
+ *
+ * A V is code * 2^e, so that e adds to a score. Layout, D = head_dim rounded up to runs; each KV head is rounded up to
+ * 64 bytes:
+ *
+ *   K:  u8 [D / 4][16 tokens][4], code + 128,  then f16 d [D / 32][16 tokens]
+ *   V:  i8 [4 quads of tokens][D][4], code,    then f16 e [16 tokens] */
 struct kv_layer {
     void *k, *v;
     enum kv_type type;
     uint32_t n_kv_head, head_dim;
     size_t page_bytes; /* of one page of K, and of one page of V */
 };
+
+/* KV_Q8's padded head, and bytes of one KV head in a page. */
+enum { KV8_RUN = 32, KV8_TILE = 64 };
+static inline uint32_t kv8_dim(uint32_t head_dim)
+{
+    return (head_dim + KV8_RUN - 1) / KV8_RUN * KV8_RUN;
+}
+static inline size_t kv8_head_bytes(uint32_t head_dim)
+{
+    size_t codes = (size_t)kv8_dim(head_dim) * KV_PAGE, scales = (size_t)(kv8_dim(head_dim) / KV8_RUN) * KV_PAGE * 2;
+    return (codes + scales + 63) / 64 * 64;
+}
 
 /* ---- the ragged batch ---- */
 struct span { /* rows [row, row + n) are positions [pos, pos + n) of sequence slot seq */
@@ -167,7 +195,18 @@ struct backend {
      *   c     = op_exp(m - m');  e_t = op_exp(s_t - m')                 (c = 1 and no multiplication when m' == m)
      *   l_j   = l_j * c + e_t   for lane j = t mod 16, a product and a sum    (hidden tokens leave it at l_j * c)
      *   o_d   = o_d * c, then fma(e_t, v_td, o_d) for visible t ascending
-     * then y = o_d / L with L = the lanes of l added in rmsnorm's tree. K and V are read as f32. */
+     * then y = o_d / L with L = the lanes of l added in rmsnorm's tree. K and V are read as f32.
+     *
+     * KV_Q8: q is rotated and encoded as K is, but d_q = (peak / 127) * (scale / 32). For visible t, in tiles of 64
+     * tokens (the four pages from a multiple of 64):
+     *   x_t   = fma chain over runs r ascending of (d_qr * d_rt) * (float)isum, from 0; softcapped if asked
+     *   s_t   = fma(x_t, OP_LOG2E, e_t)
+     *   T     = max of the tile's visible s_t, no NaN among them;   m' = max(m, T);   c = op_exp2(m - m')
+     *   p_t   = op_exp2(s_t - (T - OP_LOG2_255));   w = op_exp2(T - m');   code_t = rint(p_t) in [0, 255]
+     *   l_j   = fma(w, u_j, l_j * c),  u_j = fma chain over the tile's visible t = j mod 16 ascending of
+     *           p_t * (op_exp2(-e_t) + e_t * 0), from 0                          (a NaN e_t shows in the sum)
+     *   o_d   = fma(w, (float)isum of code_t * v_td, o_d * c)
+     * then y = R(o)_d / (32 * L). */
     void (*attention)(struct op_ctx *c, struct rows y, struct rows q, const struct kv_layer *kv, const struct batch *b,
                       struct page_map map, const struct attn_params *p);
 

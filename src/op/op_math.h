@@ -82,6 +82,52 @@ static inline float op_gelu_erf(float x)
     return 0.5f * x * (1.0f + copysignf(erf_z, x));
 }
 
+/* 2^x for numbers that are rounded to 8 bits next: relative error under 1.1e-4, exact at whole x. Below -125 (and for
+ * NaN) it returns 2^-125; x must be under 127. */
+#define OP_EXP2_LO  (-125.0f)
+#define OP_EXP2_C3  5.500877e-2f
+#define OP_EXP2_C2  0.24221098f
+#define OP_EXP2_C1  0.69328295f
+#define OP_LOG2_127 6.98868469f
+#define OP_LOG2_255 7.99435344f
+static inline float op_exp2(float x)
+{
+    x = x > OP_EXP2_LO ? x : OP_EXP2_LO;
+    float n = rintf(x), f = x - n; /* nearest even */
+    float p = fmaf(fmaf(fmaf(OP_EXP2_C3, f, OP_EXP2_C2), f, OP_EXP2_C1), f, 1.0f);
+    uint32_t bits = (uint32_t)((int32_t)n + 127) << 23;
+    float two_n;
+    memcpy(&two_n, &bits, 4);
+    return p * two_n;
+}
+
+/* log2(x) of a normal x > 0, to 1.4e-3. */
+#define OP_LOG2_C3 0.15391353f
+#define OP_LOG2_C2 (-1.02949275f)
+#define OP_LOG2_C1 3.01073029f
+#define OP_LOG2_C0 (-2.13381654f)
+static inline float op_log2(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    float e = (float)((int32_t)(bits >> 23) - 127), m;
+    bits = (bits & 0x7FFFFF) | 0x3F800000;
+    memcpy(&m, &bits, 4);
+    return e + fmaf(fmaf(fmaf(OP_LOG2_C3, m, OP_LOG2_C2), m, OP_LOG2_C1), m, OP_LOG2_C0);
+}
+
+/* The rotation of KV_Q8 (op.h): a Hadamard matrix of 32 without its factor. */
+static inline void op_rotate32(float x[32])
+{
+    for (int h = 16; h > 0; h /= 2)
+        for (int i = 0; i < 32; i++)
+            if (!(i & h)) {
+                float a = x[i], b = x[i + h];
+                x[i] = a + b;
+                x[i + h] = a - b;
+            }
+}
+
 /* The tree that ends every 16-lane sum. */
 static inline float op_sum16(const float lane[16])
 {

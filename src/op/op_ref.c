@@ -21,6 +21,7 @@ struct ref_priv {
     int32_t *sum16;     /* [2 * runs] */
     float *w;           /* one decoded weight row, [max_in] */
     float *x;           /* one made input row, [max_in] */
+    struct ref_head head;
 };
 
 static struct ref_priv *ref_of(const struct op_ctx *c)
@@ -28,12 +29,17 @@ static struct ref_priv *ref_of(const struct op_ctx *c)
     return c->priv;
 }
 
-/* And an arena's rounding of six arrays. */
+struct ref_head ref_head_of(const struct op_ctx *c)
+{
+    return ref_of(c)->head;
+}
+
+/* Six arrays of a row and three of a head, and an arena's rounding of each. */
 static size_t ref_scratch_bytes(const struct op_limits *l, int n_thread)
 {
     (void)n_thread;
     size_t run = ceil_div(l->max_in, 32);
-    return run * (32 + 32 + 4 + 8 + 128 + 128) + (size_t)6 * 64;
+    return run * (32 + 32 + 4 + 8 + 128 + 128) + (size_t)6 * kv8_dim(l->max_head_dim) + (size_t)9 * 64;
 }
 
 static void ref_close(struct op_ctx *c)
@@ -65,6 +71,10 @@ static glim_status ref_open(struct op_ctx *c, const struct op_limits *l, struct 
     p->sum16 = arena_take(&p->arena, run * 2 * sizeof(int32_t));
     p->w = arena_take(&p->arena, run * 32 * sizeof(float));
     p->x = arena_take(&p->arena, run * 32 * sizeof(float));
+    size_t dim = kv8_dim(l->max_head_dim);
+    p->head.code = arena_take(&p->arena, dim);
+    p->head.d = arena_take(&p->arena, dim / KV8_RUN * sizeof(float));
+    p->head.o = arena_take(&p->arena, dim * sizeof(float));
     return GLIM_OK;
 }
 

@@ -5,14 +5,19 @@
 
 /* ---- pages ---- */
 
-static size_t elem_bytes(enum kv_type t)
-{
-    return t == KV_F32 ? 4 : 2;
-}
-
 size_t ref_kv_page_bytes(enum kv_type t, uint32_t n_kv_head, uint32_t head_dim)
 {
-    return (size_t)n_kv_head * head_dim * KV_PAGE * elem_bytes(t);
+    size_t n = (size_t)n_kv_head * head_dim * KV_PAGE;
+    switch (t) {
+    case KV_F32:
+        return n * 4;
+    case KV_F16:
+    case KV_BF16:
+        return n * 2;
+    case KV_Q8:
+        return n_kv_head * kv8_head_bytes(head_dim);
+    }
+    return 0;
 }
 
 static float load(const void *page, enum kv_type t, size_t i)
@@ -24,6 +29,8 @@ static float load(const void *page, enum kv_type t, size_t i)
         return f16_to_f32(((const uint16_t *)page)[i]);
     case KV_BF16:
         return bf16_to_f32(((const uint16_t *)page)[i]);
+    case KV_Q8:
+        break;
     }
     return 0;
 }
@@ -40,6 +47,8 @@ static void store(void *page, enum kv_type t, size_t i, float v)
     case KV_BF16:
         ((uint16_t *)page)[i] = f32_to_bf16(v);
         return;
+    case KV_Q8:
+        break;
     }
 }
 
@@ -68,6 +77,11 @@ void ref_kv_append(struct op_ctx *c, const struct kv_layer *kv, const struct bat
         for (uint32_t i = 0; i < s->n; i++) {
             size_t page = page_at(kv, map, s->seq, s->pos + i);
             uint32_t t = (s->pos + i) % KV_PAGE;
+            if (kv->type == KV_Q8) {
+                ref_q8_append(kv, (char *)kv->k + page, (char *)kv->v + page, s->pos + i, row_at(k, s->row + i),
+                              row_at(v, s->row + i));
+                continue;
+            }
             for (uint32_t h = 0; h < kv->n_kv_head; h++)
                 for (uint32_t d = 0; d < kv->head_dim; d++) {
                     store((char *)kv->k + page, kv->type, k_index(kv, h, d, t),
@@ -147,12 +161,16 @@ static void attend(float *y, const float *q, const struct kv_layer *kv, struct p
 void ref_attention(struct op_ctx *c, struct rows y, struct rows q, const struct kv_layer *kv, const struct batch *b,
                    struct page_map map, const struct attn_params *p)
 {
-    (void)c;
     uint32_t share = p->n_head / kv->n_kv_head; /* heads that read one KV head */
     for (const struct span *s = b->span; s < b->span + b->n_span; s++)
         for (uint32_t i = 0; i < s->n; i++)
             for (uint32_t h = 0; h < p->n_head; h++) {
                 size_t at = (size_t)h * kv->head_dim;
+                if (kv->type == KV_Q8) {
+                    ref_q8_attend(ref_head_of(c), row_at(y, s->row + i) + at, row_at(q, s->row + i) + at, kv,
+                                  map.page + s->seq * map.stride, s->pos + i, h / share, p);
+                    continue;
+                }
                 attend(row_at(y, s->row + i) + at, row_at(q, s->row + i) + at, kv, map, s->seq, s->pos + i, h / share,
                        p);
             }

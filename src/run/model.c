@@ -80,12 +80,14 @@ enum kv_type model_kv_type(const struct levers *lv, const struct binder *b)
         return KV_F16;
     case LEVER_KV_BF16:
         return KV_BF16;
+    case LEVER_KV_Q8:
+        return KV_Q8;
     case LEVER_KV_AUTO:
         break;
     }
     for (size_t i = 0; i < b->n_matrix; i++)
         if (b->matrix[i].t->fmt->group)
-            return KV_F16;
+            return KV_Q8;
     return KV_F32;
 }
 

@@ -114,7 +114,7 @@ static struct run_cost attention_cost(struct rows q, const struct kv_layer *kv, 
                                       const struct attn_params *a)
 {
     struct run_cost k = each(q, 2, 0);
-    double position = 2.0 * kv->n_kv_head * kv->head_dim * (kv->type == KV_F32 ? 4 : 2);
+    double position = 2.0 * (double)kv->page_bytes / KV_PAGE;
     for (uint32_t i = 0; i < b->n_span; i++) {
         const struct span *s = &b->span[i];
         uint32_t lo = a->window && s->pos >= a->window ? s->pos - a->window + 1 : 0;
@@ -122,7 +122,8 @@ static struct run_cost attention_cost(struct rows q, const struct kv_layer *kv, 
         for (uint32_t p = s->pos; p < s->pos + s->n; p++)
             seen += a->window && p >= a->window ? a->window : p + 1;
         k.memory += (s->pos + s->n - lo) * position;
-        k.f32 += seen * a->n_head * (4.0 * kv->head_dim + OPS_EXP + 3);
+        k.f32 += seen * a->n_head * (OPS_EXP + 3);
+        *(kv->type == KV_Q8 ? &k.int8 : &k.f32) += seen * a->n_head * 4.0 * kv->head_dim;
     }
     return k;
 }

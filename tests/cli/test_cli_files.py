@@ -168,8 +168,8 @@ def test_plan_adds_up_and_grows():
 
     p, _ = plan("--ctx", "256")
     assert p["fits"] and kv(plan("--ctx", "512")[0]) > kv(p)
-    # f16 keys and values: 1 layer, 1 KV head of 64
-    assert kv(p) >= 256 * 64 * 2 * 2
+    # keys and values of 1 layer, 1 KV head of 64: f16, and by default bytes with f16 scales for each 32 and each 64
+    assert kv(plan("--ctx", "256", "--kv-type", "f16")[0]) >= 256 * 64 * 2 * 2 > kv(p) >= 256 * (2 * 64 + 2 * 2 + 2)
     assert kv(plan("--ctx", "256", "--seqs", "4")[0]) == 4 * kv(p)
     p, code = plan("--mem-limit", "100000", ok=False)
     assert (p["fits"], p["available"], code) == (False, 100000, 3)

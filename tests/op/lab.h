@@ -30,7 +30,7 @@
 
 /* Every value of the enums that ops take. */
 static const enum act_fn lab_fns[] = {ACT_FN_SILU, ACT_FN_GELU_TANH, ACT_FN_GELU_ERF};
-static const enum kv_type lab_kv_types[] = {KV_F32, KV_F16, KV_BF16};
+static const enum kv_type lab_kv_types[] = {KV_F32, KV_F16, KV_BF16, KV_Q8};
 
 /* ---- numbers ---- */
 

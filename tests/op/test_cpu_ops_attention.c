@@ -260,7 +260,7 @@ static void long_context(void **state)
 static void kv_append(void **state)
 {
     (void)state;
-    for (int type = 0; type < 3; type++)
+    for (int type = 0; type < 4; type++)
         for (size_t i = 0; i < COUNT(head_dims); i++) {
             struct rng g = {i};
             struct scene s;
@@ -302,6 +302,7 @@ int main(int argc, char **argv)
         {"attention_f32", attention, NULL, NULL, (void *)(uintptr_t)&lab_kv_types[0]},
         {"attention_f16", attention, NULL, NULL, (void *)(uintptr_t)&lab_kv_types[1]},
         {"attention_bf16", attention, NULL, NULL, (void *)(uintptr_t)&lab_kv_types[2]},
+        {"attention_q8", attention, NULL, NULL, (void *)(uintptr_t)&lab_kv_types[3]},
         cmocka_unit_test(pages_may_lie_anywhere),
         cmocka_unit_test(long_context),
     };

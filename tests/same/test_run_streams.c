@@ -192,7 +192,8 @@ static void test_profile_of_attention(void **state)
         score_ops += 4.0 * seen * a->n_head * a->head_dim;
         uint32_t last = a->window && a->window < 41 ? a->window : 41;
         uint32_t first = i + 1 < m->plan.n_layer || !a->window || a->window > 40 ? 40 : a->window;
-        memory += ((double)first + last) * 2 * a->n_kv_head * a->head_dim * (m->kv_type == KV_F32 ? 4 : 2);
+        size_t page = m->be->kv_page_bytes(m->kv_type, a->n_kv_head, a->head_dim);
+        memory += ((double)first + last) * 2 * (double)page / KV_PAGE;
     }
     const struct run_cost *c = &p.cost[RUN_ATTENTION];
     assert_true(c->memory == memory);
