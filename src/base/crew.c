@@ -3,15 +3,22 @@
  *
  * A gate is a counter. Who waits for it to change spins for a bounded time, then sleeps in the kernel on the counter
  * itself. No wake-up is lost: a waiter announces itself (parked) before the kernel compares the counter, an opener
- * changes the counter before it looks at parked, and both orders are sequentially consistent. The bound on spinning is
- * wall time, so that on a machine with more runnable threads than processors a waiter soon makes room for the thread it
- * waits for. */
+ * changes the counter before it looks at parked, and both orders are sequentially consistent.
+ *
+ * How long to spin: waking a sleeper takes 20 to 100 us. A bound below that lets one late wake-up make the other side
+ * sleep too, and so on for each job that follows; above it, the crew is back in step after one job.
+ *
+ * Where to run: a worker on the caller's processor would take turns with the very thread that spins for it. Some
+ * kernels pack threads like that after idle times and leave them there for many milliseconds, and every kernel may when
+ * other programs run. So a worker that meets the caller on its processor keeps off that one from then on; nothing else
+ * is pinned. */
 #include "base/crew.h"
 #include "base/machine.h"
 #include "base/mem.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MEMBER_MAX = 256, SPIN_NS = 40000, SPIN_CROWDED_NS = 2000, PAUSES_A_LOOK = 32 };
+enum { MEMBER_MAX = 256, SPIN_NS = 200000, SPIN_CROWDED_NS = 2000, PAUSES_A_LOOK = 32 };
 
 struct gate {
     _Alignas(64) atomic_uint word; /* the futex */
@@ -36,8 +43,9 @@ struct crew {
     struct gate start, done;
     _Alignas(64) atomic_uint pending; /* workers still inside the job */
     int n;
-    long spin_ns;
-    bool stop; /* this and the job are written before `start` opens and read after */
+    bool crowded; /* more members than processors */
+    bool stop;    /* this, cpu and the job are written before `start` opens and read after */
+    int cpu;      /* the caller's processor */
     crew_fn *fn;
     void *arg;
     struct worker worker[MEMBER_MAX];
@@ -96,6 +104,19 @@ static void gate_open(struct gate *g)
 
 /* ---- crew ---- */
 
+static long spin_ns(const struct crew *c)
+{
+    return c->crowded ? SPIN_CROWDED_NS : SPIN_NS;
+}
+
+/* Have this thread run on all its processors but one; where there is no other, nothing happens. */
+static void keep_off(int cpu, const cpu_set_t *all)
+{
+    cpu_set_t others = *all;
+    CPU_CLR((size_t)cpu, &others);
+    sched_setaffinity(0, sizeof others, &others);
+}
+
 static void *worker_main(void *arg)
 {
     struct worker *w = arg;
@@ -103,10 +124,14 @@ static void *worker_main(void *arg)
     char name[16];
     snprintf(name, sizeof name, "glim-crew-%d", w->member & (MEMBER_MAX - 1));
     pthread_setname_np(pthread_self(), name);
+    cpu_set_t all;
+    bool may_move = !c->crowded && sched_getaffinity(0, sizeof all, &all) == 0;
     for (unsigned seen = 0;; seen++) { /* one opening a job: the caller waits for all before the next */
-        gate_wait(&c->start, seen, c->spin_ns);
+        gate_wait(&c->start, seen, spin_ns(c));
         if (c->stop)
             return NULL;
+        if (may_move && sched_getcpu() == c->cpu)
+            keep_off(c->cpu, &all);
         c->fn(c->arg, w->member, c->n);
         if (atomic_fetch_sub(&c->pending, 1) == 1)
             gate_open(&c->done);
@@ -151,7 +176,7 @@ glim_status crew_create(struct crew **out, int n_thread, struct glim_err *e)
         return err_nomem(e, "thread crew", sizeof *c);
     memset(c, 0, sizeof *c);
     c->n = n_thread;
-    c->spin_ns = n_thread > machine_cpus() ? SPIN_CROWDED_NS : SPIN_NS;
+    c->crowded = n_thread > machine_cpus();
     int started = start_workers(c);
     if (started < n_thread) {
         stop_workers(c, started);
@@ -184,8 +209,9 @@ void crew_run(struct crew *c, crew_fn *fn, void *arg)
     unsigned before = gate_now(&c->done);
     c->fn = fn;
     c->arg = arg;
+    c->cpu = sched_getcpu();
     atomic_store_explicit(&c->pending, (unsigned)(c->n - 1), memory_order_relaxed);
     gate_open(&c->start);
     fn(arg, 0, c->n);
-    gate_wait(&c->done, before, c->spin_ns);
+    gate_wait(&c->done, before, spin_ns(c));
 }

@@ -1,8 +1,8 @@
 /* The thread crew: a fixed set of threads that runs one function at a time, all together.
  *
- * The caller is member 0. Workers spin briefly for the next job, then park on a futex, so that a decode step pays well
- * under a few microseconds a barrier and an idle engine uses no CPU. Nothing that depends on the number of threads may
- * reach a result: split work over outputs, never over a reduction. */
+ * The caller is member 0. Workers spin for a fifth of a millisecond for the next job, then park on a futex, so that a
+ * barrier of a decode step costs well under a microsecond and an idle engine uses no CPU. Nothing that depends on the
+ * number of threads may reach a result: split work over outputs, never over a reduction. */
 #ifndef GLIM_BASE_CREW_H
 #define GLIM_BASE_CREW_H
 

@@ -135,8 +135,7 @@ glim_status mem_plan_add(struct mem_plan *p, enum mem_kind kind, size_t bytes, s
         return err_nomem(e, "memory plan", (p->n_row + 1) * sizeof *p->row);
     p->row = rows;
     struct mem_row *r = &p->row[p->n_row++];
-    r->kind = kind;
-    r->bytes = bytes;
+    *r = (struct mem_row){.kind = kind, .bytes = bytes};
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(r->what, sizeof r->what, fmt, ap);

@@ -32,6 +32,7 @@ struct mem_row {
     enum mem_kind kind;
     char what[56];
     size_t bytes;
+    size_t file_bytes; /* what these weights take in the file; 0 = they are not in one */
 };
 
 struct mem_plan {

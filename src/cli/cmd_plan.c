@@ -7,15 +7,27 @@
 #include <stdio.h>
 #include <string.h>
 
+/* "+2.8 %" over the file, or nothing where the size is the file's. */
+static const char *growth(const struct mem_row *r, char buf[16])
+{
+    double more = r->file_bytes ? 100 * ((double)r->bytes / (double)r->file_bytes - 1) : 0;
+    buf[0] = 0;
+    if (more >= 0.05 || more <= -0.05)
+        snprintf(buf, 16, "%+.1f %%", more);
+    return buf;
+}
+
 static void print_table(const struct mem_plan *p, size_t limit)
 {
-    char buf[32];
-    printf("%-10s %12s  %s\n", "kind", "size", "what");
-    for (size_t i = 0; i < p->n_row; i++)
-        printf("%-10s %12s  %s\n", mem_kind_name(p->row[i].kind), cli_bytes((double)p->row[i].bytes, buf),
-               p->row[i].what);
-    printf("%-10s %12s\n", "total", cli_bytes((double)mem_plan_total(p), buf));
-    printf("%-10s %12s\n", "available", limit == SIZE_MAX ? "unknown" : cli_bytes((double)limit, buf));
+    char size[32], file[32], more[16];
+    printf("%-10s %12s %12s %9s  %s\n", "kind", "size", "in file", "change", "what");
+    for (size_t i = 0; i < p->n_row; i++) {
+        const struct mem_row *r = &p->row[i];
+        printf("%-10s %12s %12s %9s  %s\n", mem_kind_name(r->kind), cli_bytes((double)r->bytes, size),
+               r->file_bytes ? cli_bytes((double)r->file_bytes, file) : "", growth(r, more), r->what);
+    }
+    printf("%-10s %12s\n", "total", cli_bytes((double)mem_plan_total(p), size));
+    printf("%-10s %12s\n", "available", limit == SIZE_MAX ? "unknown" : cli_bytes((double)limit, size));
 }
 
 static glim_status print_json(const struct mem_plan *p, size_t limit, struct glim_err *e)
@@ -23,8 +35,8 @@ static glim_status print_json(const struct mem_plan *p, size_t limit, struct gli
     struct str s = {0};
     str_puts(&s, "{\"rows\":[");
     for (size_t i = 0; i < p->n_row; i++) {
-        str_printf(&s, "%s{\"kind\":\"%s\",\"bytes\":%zu,\"what\":", i ? "," : "", mem_kind_name(p->row[i].kind),
-                   p->row[i].bytes);
+        str_printf(&s, "%s{\"kind\":\"%s\",\"bytes\":%zu,\"file_bytes\":%zu,\"what\":", i ? "," : "",
+                   mem_kind_name(p->row[i].kind), p->row[i].bytes, p->row[i].file_bytes);
         str_json(&s, p->row[i].what, strlen(p->row[i].what));
         str_putc(&s, '}');
     }

@@ -21,8 +21,9 @@
  *
  *     panel = | record of block 0 | record of block 1 | … pad to 64 | vectors of block 0 | vectors of block 1 | … |
  *
- * Six-bit scales take a byte, which costs Q4_K and Q5_K 3 % over their file and Q3_K 4 %; other formats have the file's
- * size. Plain numbers are [n_in][16] in their own type. */
+ * Scales wider than the file's cost Q4_K 3 % over the file, Q5_K and IQ4_XS 2 %, Q3_K 4 % (six-bit ones take a byte)
+ * and MXFP4 6 % (an exponent becomes a bf16); other formats have the file's size. Plain numbers are [n_in][16] in their
+ * own type. */
 #include "cpu/cpu_impl.h"
 #include "cpu/linear.h"
 
@@ -148,8 +149,8 @@ static void pack_scales(enum pack_id id, const uint8_t *src, uint8_t *record, un
         copy16(record, lane, src);
         unpack_iq4_xs(src + 2, record + 32, lane);
         break;
-    case PACK_MXFP4: /* half of 2^(e - 127), exact in bf16; e = 255 is NaN */
-        put16(record + 2 * lane, f32_to_bf16(0.5f * e8m0_to_f32(src[0])));
+    case PACK_MXFP4: /* half of 2^(e - 127) in bf16, the lowest two subnormal; e = 255 is NaN */
+        put16(record + 2 * lane, src[0] == 255 ? 0x7FC0U : src[0] < 2 ? 0x20U << src[0] : (src[0] - 1U) << 7);
         break;
     case PACK_NVFP4: /* kernels read the seven bits as the top of an f16: the code of NaN gets the sign bit, a NaN there
                       */
@@ -161,12 +162,59 @@ static void pack_scales(enum pack_id id, const uint8_t *src, uint8_t *record, un
 
 /* ---- integers ---- */
 
-/* The 32 fifth bits of a Q5_0 or Q5_1 block: bit 4j + i becomes bit j of byte i. */
-static uint32_t spread_fifth(uint32_t h)
+/* Four 32-bit words of four outputs at a time: 4 x 4 transpositions in vectors of 16 bytes, which every processor has;
+ * packing is bound by memory with them. */
+typedef uint32_t quad __attribute__((vector_size(16)));
+
+static quad load_quad(const uint8_t *p)
 {
-    uint32_t out = 0;
+    quad v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static void transpose(quad v[4])
+{
+    quad a = __builtin_shufflevector(v[0], v[1], 0, 4, 1, 5), b = __builtin_shufflevector(v[0], v[1], 2, 6, 3, 7);
+    quad c = __builtin_shufflevector(v[2], v[3], 0, 4, 1, 5), d = __builtin_shufflevector(v[2], v[3], 2, 6, 3, 7);
+    v[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    v[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    v[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    v[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+
+/* Rows of a matrix in the file: n_lane <= 16 of them, `stride` bytes apart. */
+struct lanes {
+    const uint8_t *src;
+    size_t stride;
+    unsigned n;
+};
+
+static struct lanes at_byte(struct lanes s, size_t byte)
+{
+    return (struct lanes){s.src + byte, s.stride, s.n};
+}
+
+/* n words (a multiple of 4) of each lane, xor flip, into n vectors; lanes that are not there get zeros. */
+static inline void pack_words(struct lanes s, unsigned n, uint32_t flip, uint8_t *vecs)
+{
+    for (unsigned i = 0; i < n; i += 4)
+        for (unsigned lane = 0; lane < PANEL; lane += 4) {
+            quad v[4] = {0};
+            for (unsigned r = 0; r < 4 && lane + r < s.n; r++)
+                v[r] = load_quad(s.src + (lane + r) * s.stride + 4 * (size_t)i) ^ flip;
+            transpose(v);
+            for (unsigned r = 0; r < 4; r++)
+                memcpy(vecs + 64 * (i + r) + 4 * lane, &v[r], sizeof v[r]);
+        }
+}
+
+/* The 32 fifth bits of a Q5_0 or Q5_1 block of four outputs: bit 4j + i of a word becomes bit j of its byte i. */
+static quad spread_fifth(quad h)
+{
+    quad out = h & 0;
     for (int i = 0; i < 4; i++) {
-        uint32_t t = h >> i & 0x11111111; /* bit 4j -> bit j */
+        quad t = h >> i & 0x11111111; /* bit 4j -> bit j */
         t = (t | t >> 3) & 0x03030303;
         t = (t | t >> 6) & 0x000F000F;
         t = (t | t >> 12) & 0xFF;
@@ -175,18 +223,25 @@ static uint32_t spread_fifth(uint32_t h)
     return out;
 }
 
-static void pack_integers(const struct pack_layout *l, const uint8_t *src, uint8_t *vecs, unsigned lane)
+static void pack_fifth(struct lanes s, uint8_t *vec)
+{
+    for (unsigned lane = 0; lane < PANEL; lane += 4) {
+        quad v = {0};
+        for (unsigned r = 0; r < 4 && lane + r < s.n; r++)
+            v[r] = get32(s.src + (lane + r) * s.stride);
+        v = spread_fifth(v);
+        memcpy(vec + 4 * lane, &v, sizeof v);
+    }
+}
+
+/* The integers of one block of each lane. */
+static void pack_integers(const struct pack_layout *l, struct lanes s, uint8_t *vecs)
 {
     uint32_t flip = l->shape == SHAPE_BYTES ? 0x80808080 : 0; /* + 128 */
     for (const struct pack_copy *c = l->copy; c < l->copy + 4 && c->n; c++)
-        for (unsigned i = 0; i < c->n; i++) {
-            uint32_t w = get32(src + c->from + 4 * i) ^ flip;
-            memcpy(vecs + 64 * (c->to + i) + 4 * lane, &w, 4);
-        }
-    if (l->shape == SHAPE_NIB5) {
-        uint32_t w = spread_fifth(get32(src + l->copy[0].from - 4));
-        memcpy(vecs + 64 * 4 + 4 * lane, &w, 4);
-    }
+        pack_words(at_byte(s, c->from), c->n, flip, vecs + 64 * c->to);
+    if (l->shape == SHAPE_NIB5)
+        pack_fifth(at_byte(s, l->copy[0].from - 4U), vecs + 64 * 4);
 }
 
 /* ---- panels ---- */
@@ -201,31 +256,46 @@ struct pack_job {
     struct crew_queue queue;
 };
 
-static void pack_plain(const struct pack_job *j, const uint8_t *src, uint8_t *panel, unsigned n_lane)
+/* A pair of 16-bit numbers of each lane, [16][2], becomes [2][16]. */
+static void split_pairs(const uint32_t *pair, uint8_t *to)
 {
-    size_t size = j->layout->file_bytes;
-    for (size_t k = 0; k < j->n_in; k++)
-        for (unsigned lane = 0; lane < n_lane; lane++) {
-            const uint8_t *from = src + lane * j->row_bytes + k * size;
-            uint8_t *to = panel + (k * PANEL + lane) * size;
-            if (size == 4)
-                memcpy(to, from, 4);
-            else
-                memcpy(to, from, 2);
-        }
+    uint16_t v[2][PANEL];
+    for (unsigned lane = 0; lane < PANEL; lane++) {
+        v[0][lane] = (uint16_t)pair[lane];
+        v[1][lane] = (uint16_t)(pair[lane] >> 16);
+    }
+    memcpy(to, v, sizeof v);
 }
 
-static void pack_blocks(const struct pack_job *j, const uint8_t *src, uint8_t *panel, unsigned n_lane)
+/* [lane][k] numbers become [k][16]; the last few one by one. */
+static void pack_plain(const struct pack_job *j, struct lanes s, uint8_t *panel)
+{
+    size_t size = j->layout->file_bytes, step = 16 / size, k = 0;
+    for (; k + step <= j->n_in; k += step) {
+        uint32_t pair[4][PANEL];
+        if (size == 4) {
+            pack_words(at_byte(s, 4 * k), 4, 0, panel + 64 * k);
+            continue;
+        }
+        pack_words(at_byte(s, 2 * k), 4, 0, (uint8_t *)pair);
+        for (unsigned i = 0; i < 4; i++)
+            split_pairs(pair[i], panel + 32 * k + 64 * (size_t)i);
+    }
+    for (; k < j->n_in; k++)
+        for (unsigned lane = 0; lane < s.n; lane++)
+            memcpy(panel + (k * PANEL + lane) * size, s.src + lane * s.stride + k * size, size);
+}
+
+static void pack_blocks(const struct pack_job *j, struct lanes s, uint8_t *panel)
 {
     const struct pack_layout *l = j->layout;
     enum pack_id id = pack_id(l);
     uint8_t *record = panel, *vecs = panel + pack_q_offset(l, j->n_in);
     for (uint32_t b = 0; b < j->n_in / l->block; b++) {
-        const uint8_t *block = src + (size_t)b * l->file_bytes;
-        for (unsigned lane = 0; lane < n_lane; lane++, block += j->row_bytes) {
-            pack_scales(id, block, record, lane);
-            pack_integers(l, block, vecs, lane);
-        }
+        for (unsigned lane = 0; lane < s.n; lane++)
+            pack_scales(id, s.src + lane * s.stride, record, lane);
+        pack_integers(l, s, vecs);
+        s.src += l->file_bytes;
         record += l->scale_bytes;
         vecs += l->q_bytes;
     }
@@ -240,14 +310,14 @@ static void pack_member(void *arg, int member, int n_member)
     while (crew_take(&j->queue, n_panel, grain, &first, &last))
         for (size_t p = first; p < last; p++) {
             uint8_t *panel = j->data + (j->panel + p) * j->panel_bytes;
-            const uint8_t *src = j->src + p * PANEL * j->row_bytes;
-            unsigned n_lane = j->n_row - p * PANEL < PANEL ? (unsigned)(j->n_row - p * PANEL) : PANEL;
-            if (n_lane < PANEL)
+            size_t left = j->n_row - p * PANEL;
+            struct lanes s = {j->src + p * PANEL * j->row_bytes, j->row_bytes, left < PANEL ? (unsigned)left : PANEL};
+            if (s.n < PANEL)
                 memset(panel, 0, j->panel_bytes);
             if (j->layout->shape == SHAPE_PLAIN)
-                pack_plain(j, src, panel, n_lane);
+                pack_plain(j, s, panel);
             else
-                pack_blocks(j, src, panel, n_lane);
+                pack_blocks(j, s, panel);
         }
 }
 

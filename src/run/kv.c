@@ -1,3 +1,11 @@
+/* Where pages lie. A group's memory is a row of blocks; a block has some consecutive pages of each pool (two a layer),
+ * pools side by side:
+ *
+ *     | pages 0…15 of layer 0's K | of its V | of layer 1's K | … | pages 16…31 of layer 0's K | …
+ *
+ * so that a short sequence touches the front of the memory and not the front of each pool: fresh memory has to be
+ * cleared, in huge pages. An op finds page number p of a pool at p * page_bytes from its start, so numbers leap from
+ * block to block by the pages of all pools. */
 #include "run/kv.h"
 
 #include "base/arith.h"
@@ -15,14 +23,57 @@ static uint32_t slot_pages(uint32_t window, const struct kv_shape *s)
     return (uint32_t)(need < all ? need : all);
 }
 
-static glim_status pool_bytes(const struct plan *p, const struct backend *be, const struct kv_shape *s, uint32_t layer,
-                              size_t *page, size_t *pool, struct glim_err *e)
+struct pools {                     /* of one group */
+    uint32_t n_page, block, apart; /* as in struct kv_table */
+    uint32_t n_layer;
+    size_t bytes; /* of all its pools */
+};
+
+/* A pool's part of a block. */
+static bool add_pool(const struct pools *g, size_t page, size_t *bytes)
+{
+    size_t n;
+    return mul_size(g->block, page, &n) && align_up(n, 64, &n) && add_size(*bytes, n, bytes);
+}
+
+static bool in_group(const struct plan *p, uint32_t layer, uint32_t group)
+{
+    return p->layer[layer].attn.kv_group == (int)group;
+}
+
+static size_t layer_page(const struct plan *p, const struct backend *be, const struct kv_shape *s, uint32_t layer)
 {
     const struct attn_rule *a = &p->layer[layer].attn;
-    *page = be->kv_page_bytes(s->type, a->n_kv_head, a->head_dim);
-    size_t n;
-    if (!mul_size(slot_pages(p->group[a->kv_group].window, s), s->n_slot, &n) || n > UINT32_MAX ||
-        !mul_size(n, *page, pool) || !align_up(*pool, 64, pool))
+    return be->kv_page_bytes(s->type, a->n_kv_head, a->head_dim);
+}
+
+/* Blocks need pools of one page size; a group that has several is one block. */
+static glim_status group_pools(const struct plan *p, const struct backend *be, const struct kv_shape *s, uint32_t group,
+                               struct pools *g, struct glim_err *e)
+{
+    enum { BLOCK = 16 };
+    size_t n, n_block, page = 0;
+    bool alike = true, fits = mul_size(slot_pages(p->group[group].window, s), s->n_slot, &n) && n <= UINT32_MAX;
+    *g = (struct pools){0};
+    for (uint32_t i = 0; i < p->n_layer; i++)
+        if (in_group(p, i, group)) {
+            size_t mine = layer_page(p, be, s, i);
+            alike = alike && mine % 64 == 0 && (g->n_layer == 0 || mine == page);
+            page = mine;
+            g->n_layer++;
+        }
+    n_block = fits && alike && n >= BLOCK && (n + n / BLOCK) * 2 * g->n_layer <= UINT32_MAX ? n / BLOCK : 1;
+    if (fits) {
+        g->n_page = (uint32_t)n;
+        g->block = (uint32_t)ceil_div(n, n_block);
+        g->apart = g->block * 2 * g->n_layer;
+    }
+    for (uint32_t i = 0; fits && i < p->n_layer; i++)
+        if (in_group(p, i, group)) {
+            size_t mine = layer_page(p, be, s, i);
+            fits = add_pool(g, mine, &g->bytes) && add_pool(g, mine, &g->bytes);
+        }
+    if (!fits || !mul_size(g->bytes, n_block, &g->bytes))
         return err_set(e, GLIM_REFUSED,
                        "plan: KV cache: have a size beyond 64 bits, need less context or fewer sequences");
     return GLIM_OK;
@@ -31,31 +82,25 @@ static glim_status pool_bytes(const struct plan *p, const struct backend *be, co
 glim_status kv_plan(const struct plan *p, const struct backend *be, const struct kv_shape *s, struct mem_plan *mp,
                     struct glim_err *e)
 {
-    for (uint32_t g = 0; g < p->n_group; g++) {
-        size_t total = 0;
-        uint32_t n_layer = 0;
-        for (uint32_t i = 0; i < p->n_layer; i++) {
-            size_t page = 0, pool = 0;
-            if (p->layer[i].attn.kv_group != (int)g)
-                continue;
-            TRY(pool_bytes(p, be, s, i, &page, &pool, e));
-            if (!add_size(total, pool, &total) || !add_size(total, pool, &total))
-                return err_set(e, GLIM_REFUSED, "plan: KV cache: have a size beyond 64 bits, need less context");
-            n_layer++;
-        }
-        uint32_t pages = slot_pages(p->group[g].window, s);
-        if (p->group[g].window)
-            TRY(mem_plan_add(mp, MEM_KV, total, e, "%u layers, window %u, %u x %u pages", n_layer, p->group[g].window,
-                             s->n_slot, pages));
+    for (uint32_t i = 0; i < p->n_group; i++) {
+        struct pools g;
+        TRY(group_pools(p, be, s, i, &g, e));
+        uint32_t pages = slot_pages(p->group[i].window, s);
+        if (p->group[i].window)
+            TRY(mem_plan_add(mp, MEM_KV, g.bytes, e, "%u layers, window %u, %u x %u pages", g.n_layer,
+                             p->group[i].window, s->n_slot, pages));
         else
-            TRY(mem_plan_add(mp, MEM_KV, total, e, "%u layers, full, %u x %u pages", n_layer, s->n_slot, pages));
+            TRY(mem_plan_add(mp, MEM_KV, g.bytes, e, "%u layers, full, %u x %u pages", g.n_layer, s->n_slot, pages));
     }
     return GLIM_OK;
 }
 
-static glim_status table_init(struct kv *kv, struct kv_table *t, const struct kv_shape *s, struct glim_err *e)
+static glim_status table_init(struct kv *kv, struct kv_table *t, const struct pools *g, const struct kv_shape *s,
+                              struct glim_err *e)
 {
-    t->n_page = slot_pages(t->window, s) * s->n_slot;
+    t->n_page = g->n_page;
+    t->block = g->block;
+    t->apart = g->apart;
     t->stride = (uint32_t)ceil_div(s->n_ctx, KV_PAGE);
     t->free = mem_calloc(t->n_page, sizeof *t->free);
     t->page = mem_calloc((size_t)s->n_slot * t->stride, sizeof *t->page);
@@ -63,10 +108,31 @@ static glim_status table_init(struct kv *kv, struct kv_table *t, const struct kv
     t->end = mem_calloc(s->n_slot, sizeof *t->end);
     if (!t->free || !t->page || !t->first || !t->end)
         return err_nomem(e, "page tables", (size_t)kv->n_slot * t->stride * 4);
-    for (uint32_t i = 0; i < t->n_page; i++)
-        t->free[i] = t->n_page - 1 - i; /* so that page 0 goes first */
+    for (uint32_t i = 0; i < t->n_page; i++) /* so that page 0 goes first */
+        t->free[t->n_page - 1 - i] = i / t->block * t->apart + i % t->block;
     t->n_free = t->n_page;
     return GLIM_OK;
+}
+
+static void place_pools(struct kv *kv, const struct backend *be, const struct kv_shape *s, uint32_t group,
+                        const struct pools *g)
+{
+    uint8_t *base = arena_take(&kv->arena, g->bytes);
+    size_t at = 0;
+    for (uint32_t i = 0; i < kv->plan->n_layer; i++) {
+        const struct attn_rule *a = &kv->plan->layer[i].attn;
+        size_t page = layer_page(kv->plan, be, s, i), k = at;
+        if (!in_group(kv->plan, i, group))
+            continue;
+        add_pool(g, page, &at);
+        kv->layer[i] = (struct kv_layer){.k = base + k,
+                                         .v = base + at,
+                                         .type = s->type,
+                                         .n_kv_head = a->n_kv_head,
+                                         .head_dim = a->head_dim,
+                                         .page_bytes = page};
+        add_pool(g, page, &at);
+    }
 }
 
 glim_status kv_create(struct kv *kv, const struct plan *p, const struct backend *be, const struct kv_shape *s,
@@ -80,28 +146,20 @@ glim_status kv_create(struct kv *kv, const struct plan *p, const struct backend 
         st = err_nomem(e, "KV cache", p->n_layer * sizeof *kv->layer);
         goto out;
     }
-    size_t total = 0, page = 0, pool = 0;
-    for (uint32_t i = 0; i < p->n_layer; i++) {
-        TRY_OUT(pool_bytes(p, be, s, i, &page, &pool, e));
-        if (!add_size(total, 2 * pool, &total)) {
+    struct pools g[PLAN_GROUPS];
+    size_t total = 0;
+    for (uint32_t i = 0; i < p->n_group; i++) {
+        TRY_OUT(group_pools(p, be, s, i, &g[i], e));
+        if (!add_size(total, g[i].bytes, &total)) {
             st = err_set(e, GLIM_REFUSED, "plan: KV cache: have a size beyond 64 bits, need less context");
             goto out;
         }
     }
     TRY_OUT(arena_init(&kv->arena, total, "KV cache", e));
-    for (uint32_t i = 0; i < p->n_layer; i++) {
-        const struct attn_rule *a = &p->layer[i].attn;
-        TRY_OUT(pool_bytes(p, be, s, i, &page, &pool, e));
-        kv->layer[i] = (struct kv_layer){.k = arena_take(&kv->arena, pool),
-                                         .v = arena_take(&kv->arena, pool),
-                                         .type = s->type,
-                                         .n_kv_head = a->n_kv_head,
-                                         .head_dim = a->head_dim,
-                                         .page_bytes = page};
-    }
-    for (uint32_t g = 0; g < p->n_group; g++) {
-        kv->group[g].window = p->group[g].window;
-        TRY_OUT(table_init(kv, &kv->group[g], s, e));
+    for (uint32_t i = 0; i < p->n_group; i++) {
+        kv->group[i].window = p->group[i].window;
+        place_pools(kv, be, s, i, &g[i]);
+        TRY_OUT(table_init(kv, &kv->group[i], &g[i], s, e));
     }
 out:
     if (st != GLIM_OK)
@@ -217,6 +275,12 @@ struct page_map kv_map(const struct kv *kv, int group)
     return (struct page_map){.page = kv->group[group].page, .stride = kv->group[group].stride};
 }
 
+/* Pages of a pool before this one. */
+static uint32_t page_index(const struct kv_table *t, uint32_t page)
+{
+    return page / t->apart * t->block + page % t->apart;
+}
+
 glim_status kv_check(const struct kv *kv, struct glim_err *e)
 {
     for (uint32_t g = 0; g < kv->plan->n_group; g++) {
@@ -227,10 +291,10 @@ glim_status kv_check(const struct kv *kv, struct glim_err *e)
         glim_status st = GLIM_OK;
         uint32_t held = 0;
         for (uint32_t i = 0; i < t->n_free; i++)
-            owner[t->free[i]]++;
+            owner[page_index(t, t->free[i])]++;
         for (uint32_t s = 0; s < kv->n_slot; s++)
             for (uint32_t i = t->first[s]; i < t->end[s]; i++, held++)
-                owner[t->page[(size_t)s * t->stride + i]]++;
+                owner[page_index(t, t->page[(size_t)s * t->stride + i])]++;
         if (held + t->n_free != t->n_page)
             st = err_set(e, GLIM_FAILED, "KV cache: group %u: have %u held and %u free pages, need %u in all", g, held,
                          t->n_free, t->n_page);

@@ -14,8 +14,9 @@
 
 struct kv_table { /* one group's bookkeeping */
     uint32_t window;
-    uint32_t n_page; /* in the pool */
-    uint32_t *free;  /* stack of free page numbers */
+    uint32_t n_page;       /* in the pool */
+    uint32_t block, apart; /* pages of a block (kv.c), and from a block's first page number to the next one's */
+    uint32_t *free;        /* stack of free page numbers */
     uint32_t n_free;
     uint32_t stride;       /* table entries a slot: pages of n_ctx tokens */
     uint32_t *page;        /* [n_slot * stride] */

@@ -2,6 +2,7 @@
 
 #include "base/arith.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- configuration (glim.h) ---- */
@@ -119,16 +120,46 @@ static glim_status weights_total(const struct binder *b, const struct backend *b
     return GLIM_OK;
 }
 
+/* Matrices of one format: how many, their bytes laid out and in the file. */
+struct share {
+    size_t n, bytes, file;
+};
+
+static glim_status share_row(struct mem_plan *mp, const struct share *s, const struct quant_format *f, const char *what,
+                             struct glim_err *e)
+{
+    TRY(mem_plan_add(mp, MEM_WEIGHTS, s->bytes, e, "%s: %s", f->name, what));
+    mp->row[mp->n_row - 1].file_bytes = s->file;
+    return GLIM_OK;
+}
+
 glim_status model_plan_weights(const struct plan *p, const struct binder *b, const struct backend *be,
                                struct mem_plan *mp, struct glim_err *e)
 {
-    size_t matrices, vectors, embed = 0;
-    TRY(weights_total(b, be, &matrices, &vectors, e));
-    TRY(be->weight_bytes(p->embed.fmt, p->embed.n_out, p->embed.n_in, &embed, e));
-    TRY(mem_plan_add(mp, MEM_WEIGHTS, embed, e, "embedding%s, %s", p->tied ? " and head" : "", p->embed.fmt->name));
-    TRY(mem_plan_add(mp, MEM_WEIGHTS, matrices - embed, e, "%zu other matrices, laid out for %s", b->n_matrix - 1,
-                     be->name));
-    return mem_plan_add(mp, MEM_WEIGHTS, vectors, e, "%zu norms and biases, f32", b->n_vector);
+    struct share embed = {0}, kind[QT_COUNT] = {{0}}, vectors = {0};
+    size_t matrices;
+    TRY(weights_total(b, be, &matrices, &vectors.bytes, e)); /* checks that the sums below fit */
+    for (size_t i = 0; i < b->n_matrix; i++) {
+        const struct bind_matrix *m = &b->matrix[i];
+        struct share *s = m->w == &p->embed ? &embed : &kind[m->w->fmt->type];
+        size_t bytes;
+        TRY(matrix_bytes(m, be, &bytes, e));
+        s->n++;
+        s->bytes += bytes;
+        s->file += m->t->bytes;
+    }
+    for (size_t i = 0; i < b->n_vector; i++)
+        vectors.file += b->vector[i].t->bytes;
+    TRY(share_row(mp, &embed, p->embed.fmt, p->tied ? "embedding and head" : "embedding", e));
+    for (size_t i = 0; i < b->n_matrix; i++) { /* formats in the order of their first matrix */
+        const struct quant_format *f = b->matrix[i].w->fmt;
+        char what[32];
+        snprintf(what, sizeof what, "%zu matri%s", kind[f->type].n, kind[f->type].n == 1 ? "x" : "ces");
+        if (kind[f->type].n > 0)
+            TRY(share_row(mp, &kind[f->type], f, what, e));
+        kind[f->type].n = 0;
+    }
+    return share_row(mp, &vectors, quant_format(QT_F32), "norms and biases", e);
 }
 
 struct load {

@@ -1,9 +1,11 @@
 /* If this fails: a layer starts before the one it reads from is finished (wrong tokens), or the engine hangs between
  * two tokens. */
 #include "base/crew.h"
+#include "base/machine.h"
 #include "base/mem.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -127,7 +129,8 @@ static double cpu_seconds(void)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }
 
-/* Workers must be woken from deep sleep, and must not burn the processor while the engine is idle. */
+/* Workers must be woken from deep sleep, and must not burn the processor while the engine is idle: not a hundredth of
+ * one, whatever is left of their spinning included. */
 static void idle_workers_sleep_and_wake_again(void **state)
 {
     (void)state;
@@ -140,9 +143,36 @@ static void idle_workers_sleep_and_wake_again(void **state)
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
     assert_int_equal(t.seen[3], 50);
+    crew_run(c, count_member, &t);
     double before = cpu_seconds();
-    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
-    assert_true(cpu_seconds() - before < 0.1);
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    assert_true(cpu_seconds() - before < 0.01);
+    crew_free(c);
+}
+
+static void note_cpu(void *arg, int member, int n_member)
+{
+    (void)n_member;
+    ((int *)arg)[member] = sched_getcpu();
+}
+
+/* A worker on the processor of the caller would take turns with it for many milliseconds. */
+static void workers_keep_off_the_callers_processor(void **state)
+{
+    (void)state;
+    struct glim_err e;
+    struct crew *c;
+    enum { ROUNDS = 60 };
+    int cpu[2], together = 0;
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || machine_cpus() < 2)
+        skip();
+    assert_int_equal(crew_create(&c, 2, &e), GLIM_OK);
+    for (int i = 0; i < ROUNDS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        crew_run(c, note_cpu, cpu);
+        together += cpu[0] == cpu[1];
+    }
+    assert_true(together <= ROUNDS / 6); /* the caller may be moved in between */
     crew_free(c);
 }
 
@@ -225,6 +255,7 @@ int main(void)
         cmocka_unit_test(writes_of_one_job_are_seen_by_the_next),
         cmocka_unit_test(the_queue_hands_out_each_item_once),
         cmocka_unit_test(idle_workers_sleep_and_wake_again),
+        cmocka_unit_test(workers_keep_off_the_callers_processor),
         cmocka_unit_test(the_caller_waits_for_the_slowest),
         cmocka_unit_test(workers_carry_names),
         cmocka_unit_test(limits_of_create),

@@ -108,6 +108,43 @@ static void processor_quota_rounds_up(void **state)
     assert_int_equal(machine_cgroup_cpus(at("proc"), at("cg")), 2);
 }
 
+/* Control groups before the unified hierarchy: a folder and file names for each controller. */
+static void groups_of_the_old_kind_count(void **state)
+{
+    (void)state;
+    put("proc", "9:name=systemd:/\n4:memory:/a/b\n3:cpuset:/x\n1:cpu,cpuacct:/a/b\n0::/\n");
+    assert_true(machine_cgroup_mem(at("proc"), at("cg")) == SIZE_MAX);
+    assert_int_equal(machine_cgroup_cpus(at("proc"), at("cg")), 0);
+    put("cg/memory/a/memory.limit_in_bytes", "1000\n");
+    put("cg/memory/a/memory.usage_in_bytes", "400\n");
+    put("cg/memory/a/memory.stat", "inactive_file 1\ntotal_inactive_file 150\n");
+    assert_int_equal(machine_cgroup_mem(at("proc"), at("cg")), 750);
+    put("cg/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"); /* how they say that there is none */
+    assert_int_equal(machine_cgroup_mem(at("proc"), at("cg")), 750);
+    put("cg/memory.max", "700\n"); /* both kinds at once */
+    assert_int_equal(machine_cgroup_mem(at("proc"), at("cg")), 700);
+
+    const struct {
+        const char *quota, *period;
+        int cpus;
+    } row[] = {{"-1\n", "100000\n", 0}, {"200000\n", "100000\n", 2}, {"150000\n", "100000\n", 2},
+               {"100\n", "0\n", 0},     {"100\n", "-5\n", 0},        {"x\n", "100000\n", 0}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        put("cg/cpu/a/cpu.cfs_quota_us", row[i].quota);
+        put("cg/cpu/a/cpu.cfs_period_us", row[i].period);
+        assert_int_equal(machine_cgroup_cpus(at("proc"), at("cg")), row[i].cpus);
+    }
+    const char *odd[] = {"1:cpu:a\n", "1:cpu\n", "1:cpuset:/a\n", "1:acpu,cpub:/a\n", "cpu:/a\n", ":\n", "::"};
+    put("cg/cpu/a/cpu.cfs_quota_us", "100000\n");
+    put("cg/cpu/a/cpu.cfs_period_us", "100000\n");
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        put("proc", odd[i]);
+        assert_int_equal(machine_cgroup_cpus(at("proc"), at("cg")), 0);
+    }
+    put("proc", "1:cpuacct,cpu:/a");
+    assert_int_equal(machine_cgroup_cpus(at("proc"), at("cg")), 1);
+}
+
 static void hyper_threads_count_as_one_core(void **state)
 {
     (void)state;
@@ -136,6 +173,64 @@ static void ranges_and_old_names_are_read(void **state)
     put("cpu0/topology/thread_siblings_list", "junk"); /* unreadable: each its own core */
     assert_int_equal(machine_core_count(at("."), all, 4), 2);
     assert_int_equal(machine_core_count(at("nowhere"), all, 4), 4);
+}
+
+/* n_fast processors, then n_slow, each a core, with a file of this name that tells their speed. */
+static int cores_of(int n_fast, int n_slow, const char *file, const char *fast, const char *slow)
+{
+    bool all[32] = {0};
+    char name[96];
+    for (int i = 0; i < n_fast + n_slow; i++) {
+        all[i] = true;
+        snprintf(name, sizeof name, "devices/system/cpu/cpu%d/%s", i, file);
+        put(name, i < n_fast ? fast : slow);
+    }
+    return machine_core_count(at("devices/system/cpu"), all, n_fast + n_slow);
+}
+
+/* A step ends with the slowest member: cores that would be waited for are worse than none, unless they are many. */
+static void slow_cores_count_when_they_help(void **state)
+{
+    (void)state;
+    const char *capacity = "cpu_capacity";
+    assert_int_equal(cores_of(4, 4, capacity, "1024\n", "1024\n"), 8);
+    assert_int_equal(cores_of(4, 4, capacity, "1024\n", "400\n"), 4);
+    assert_int_equal(cores_of(2, 6, capacity, "1024\n", "400\n"), 8);
+    assert_int_equal(cores_of(1, 1, capacity, "1024\n", "300\n"), 1);
+    assert_int_equal(cores_of(1, 3, capacity, "junk\n", "300\n"), 4); /* unknown: all alike */
+}
+
+static void frequencies_tell_when_the_kernel_does_not(void **state)
+{
+    (void)state;
+    const char *freq = "cpufreq/cpuinfo_max_freq";
+    assert_int_equal(cores_of(8, 8, freq, "5750000\n", "5250000\n"), 16); /* favoured cores are no reason */
+    assert_int_equal(cores_of(8, 8, freq, "5200000\n", "3900000\n"), 16);
+    put("devices/cpu_atom/cpus", "8-15\n"); /* the same frequencies, but half the vector width */
+    assert_int_equal(cores_of(8, 8, freq, "5200000\n", "3900000\n"), 8);
+    put("devices/cpu_atom/cpus", "2-9\n");
+    assert_int_equal(cores_of(2, 8, freq, "5200000\n", "3900000\n"), 10);
+}
+
+/* Two threads a fast core, one a slow one; and only some of them allowed. */
+static void hybrid_machines_have_siblings_too(void **state)
+{
+    (void)state;
+    bool allowed[12];
+    char name[96], text[32];
+    for (int i = 0; i < 12; i++) { /* 4 fast cores of two threads, 4 slow ones of one */
+        allowed[i] = true;
+        snprintf(name, sizeof name, "devices/system/cpu/cpu%d/topology/core_cpus_list", i);
+        snprintf(text, sizeof text, i < 8 ? "%d-%d\n" : "%d\n", i < 8 ? i & ~1 : i, i | 1);
+        put(name, text);
+        snprintf(name, sizeof name, "devices/system/cpu/cpu%d/cpu_capacity", i);
+        put(name, i < 8 ? "1024\n" : "400\n");
+    }
+    assert_int_equal(machine_core_count(at("devices/system/cpu"), allowed, 12), 4);
+    memset(allowed, 0, 8);
+    assert_int_equal(machine_core_count(at("devices/system/cpu"), allowed, 12), 4); /* the slow ones alone */
+    allowed[0] = allowed[1] = true;
+    assert_int_equal(machine_core_count(at("devices/system/cpu"), allowed, 12), 5);
 }
 
 static void meminfo_is_in_kib(void **state)
@@ -186,10 +281,18 @@ static void the_address_space_limit_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        MADE_UP(memory_of_the_tightest_group_counts), MADE_UP(odd_group_files_mean_no_limit),
-        MADE_UP(processor_quota_rounds_up),           MADE_UP(hyper_threads_count_as_one_core),
-        MADE_UP(ranges_and_old_names_are_read),       MADE_UP(meminfo_is_in_kib),
-        cmocka_unit_test(this_machine_makes_sense),   cmocka_unit_test(the_address_space_limit_counts),
+        MADE_UP(memory_of_the_tightest_group_counts),
+        MADE_UP(odd_group_files_mean_no_limit),
+        MADE_UP(processor_quota_rounds_up),
+        MADE_UP(hyper_threads_count_as_one_core),
+        MADE_UP(ranges_and_old_names_are_read),
+        MADE_UP(meminfo_is_in_kib),
+        MADE_UP(groups_of_the_old_kind_count),
+        MADE_UP(slow_cores_count_when_they_help),
+        MADE_UP(frequencies_tell_when_the_kernel_does_not),
+        MADE_UP(hybrid_machines_have_siblings_too),
+        cmocka_unit_test(this_machine_makes_sense),
+        cmocka_unit_test(the_address_space_limit_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
