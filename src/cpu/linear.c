@@ -3,8 +3,9 @@
  * Three decisions live here, none of which can reach a result, because a lane's chain over n_in is never cut:
  *   tiles     rows are cut into tiles of at most 6 (linear.h), the rows a kernel keeps in registers
  *   few rows  weights are read once and memory is the limit: each member streams one contiguous range of panels
- *   many rows pairs of panels times a stretch of rows are handed out from a queue, so that a pair stays in the first
- *             cache while the activations pass by it
+ *   many rows are cut into chunks; a member encodes and multiplies its own chunks before it helps with others', so that
+ *             rows stay in the caches of the member that made them. A chunk's pairs of panels are handed out one by
+ *             one, and a pair stays in the first cache while the chunk passes by it
  * Jobs that differ in what they ask of the activations (plain, or how many bits) go in one pass each. */
 #include "cpu/cpu_impl.h"
 #include "cpu/linear.h"
@@ -17,10 +18,10 @@ enum {
     MAX_JOB = 4,
     SMALL = 8192,  /* activations every member may as well encode for itself: cheaper than a barrier */
     SLACK = 1024,  /* alignment of the arrays of a pass */
-    PADDING = 640, /* bytes of a row at the ends of its blocks */
+    PADDING = 648, /* bytes of a row at the ends of its blocks */
     FEW_ROWS = 16,
-    CHUNK_ROWS = 252,   /* at most, of a queue item */
-    UNIT_OPS = 16 << 20 /* multiplications and additions a queue item is worth: about 20 us */
+    CHUNK_ROWS = 258,     /* at most, of a chunk */
+    CHUNK_ROWS_LEAST = 96 /* taking panels apart for fewer costs too much; but a launch may have fewer */
 };
 
 /* Scratch: for each member a small input's encoding, two unpacked pieces and the chains between pieces; then for each
@@ -112,8 +113,8 @@ struct pass {
     const struct input *in;
     uint32_t n_row;
     struct encoded shared;
-    struct crew_queue encode, product;
-    uint32_t chunk_rows; /* of a queue item */
+    uint32_t n_chunk, chunk_rows;
+    struct crew_queue *encode, *product; /* [n_chunk]: tiles, and pairs of panels */
 };
 
 /* Whether this pass takes pairs of panels apart before it multiplies. */
@@ -227,15 +228,29 @@ static bool is_encoded(const struct pass *p)
     return p->act == ACT_F32 && p->n_row == 1 && p->in->made == AS_IT_IS;
 }
 
+/* The n-th chunk a member turns to: its own first. */
+static uint32_t chunk_of(const struct pass *p, int member, int n_member, uint32_t n)
+{
+    return ((uint32_t)((uint64_t)member * p->n_chunk / (uint64_t)n_member) + n) % p->n_chunk;
+}
+
+static uint32_t chunk_end(const struct pass *p, uint32_t chunk)
+{
+    uint64_t end = ((uint64_t)chunk + 1) * p->chunk_rows;
+    return end < p->n_row ? (uint32_t)end : p->n_row;
+}
+
 static void encode_member(void *arg, int member, int n_member)
 {
-    (void)n_member;
     struct pass *p = arg;
-    size_t first, last, n = p->n_row;
-    while (crew_take(&p->encode, ceil_div(n, TILE_MAX), 1, &first, &last))
-        for (uint32_t row = (uint32_t)first * TILE_MAX, end = row + TILE_MAX; row < end && row < n;
-             row += linear_tile_rows(p->n_row - row))
-            encode_tile(p, &p->shared, member, row);
+    for (uint32_t i = 0; i < p->n_chunk; i++) {
+        uint32_t chunk = chunk_of(p, member, n_member, i), first_row = chunk * p->chunk_rows, end = chunk_end(p, chunk);
+        size_t first, last;
+        while (crew_take(&p->encode[chunk], ceil_div(end - first_row, TILE_MAX), 1, &first, &last))
+            for (uint32_t row = first_row + (uint32_t)first * TILE_MAX, stop = row + TILE_MAX; row < stop && row < end;
+                 row += linear_tile_rows(p->n_row - row))
+                encode_tile(p, &p->shared, member, row);
+    }
 }
 
 /* ---- products ---- */
@@ -363,21 +378,27 @@ static void stream_member(const struct pass *p, const struct encoded *e, int mem
     }
 }
 
-/* Many rows: items are (pair of panels, stretch of rows), stretches of a pair in succession. */
-static void queue_member(struct pass *p, int member)
+/* Pair number `pair` of the jobs' panels and the rows of a chunk. */
+static struct stretch pair_of(const struct pass *p, size_t pair, uint32_t chunk)
 {
-    size_t n_chunk = ceil_div(p->n_row, p->chunk_rows), n = 0, first, last;
+    struct stretch s = {.row = chunk * p->chunk_rows};
+    while (pair >= (panels(p, s.job) + 1) / 2)
+        pair -= (panels(p, s.job++) + 1) / 2;
+    s.panel = (uint32_t)pair * 2;
+    s.n_panel = panels(p, s.job) - s.panel < 2 ? 1 : 2;
+    s.n_row = chunk_end(p, chunk) - s.row;
+    return s;
+}
+
+static void queue_member(struct pass *p, int member, int n_member)
+{
+    size_t n_pair = 0, first, last;
     for (uint32_t j = 0; j < p->n_job; j++)
-        n += (panels(p, j) + 1) / 2 * n_chunk;
-    while (crew_take(&p->product, n, 1, &first, &last)) {
-        size_t pair = first / n_chunk;
-        struct stretch s = {.row = (uint32_t)(first % n_chunk) * p->chunk_rows};
-        while (pair >= (panels(p, s.job) + 1) / 2)
-            pair -= (panels(p, s.job++) + 1) / 2;
-        s.panel = (uint32_t)pair * 2;
-        s.n_panel = panels(p, s.job) - s.panel < 2 ? 1 : 2;
-        s.n_row = p->n_row - s.row < p->chunk_rows ? p->n_row - s.row : p->chunk_rows;
-        product(p, &p->shared, member, s);
+        n_pair += (panels(p, j) + 1) / 2;
+    for (uint32_t i = 0; i < p->n_chunk; i++) {
+        uint32_t chunk = chunk_of(p, member, n_member, i);
+        while (crew_take(&p->product[chunk], n_pair, 1, &first, &last))
+            product(p, &p->shared, member, pair_of(p, first, chunk));
     }
 }
 
@@ -387,7 +408,7 @@ static void product_member(void *arg, int member, int n_member)
     if (p->n_row <= FEW_ROWS)
         stream_member(p, &p->shared, member, n_member);
     else
-        queue_member(p, member);
+        queue_member(p, member, n_member);
 }
 
 /* Small inputs: no barrier between the two steps, each member has its own encoding. */
@@ -403,18 +424,18 @@ static void small_member(void *arg, int member, int n_member)
     stream_member(p, &e, member, n_member);
 }
 
-/* Rows of a queue item: enough work to forget what taking it costs, and enough items for the members to end together.
- */
-static uint32_t item_rows(const struct pass *p)
+/* Cut the rows: a chunk a member, unless that makes them too short or too long. Whole tiles. */
+static void cut_chunks(struct pass *p, uint8_t **at)
 {
-    size_t n_pair = 0, enough = 4 * (size_t)cpu_of(p->c)->n_thread;
-    for (uint32_t j = 0; j < p->n_job; j++)
-        n_pair += (panels(p, j) + 1) / 2;
-    size_t most = CHUNK_ROWS, ops = UNIT_OPS / (64 * (size_t)p->n_in), fair = p->n_row * n_pair / enough;
-    size_t rows = ops < fair ? ops : fair;
-    rows = rows < 48 ? 48 : rows > most ? most : rows;
-    size_t n_chunk = ceil_div(p->n_row, rows);
-    return (uint32_t)ceil_div(ceil_div(p->n_row, n_chunk), TILE_MAX) * TILE_MAX;
+    size_t most = p->n_row / CHUNK_ROWS_LEAST, n = ceil_div(p->n_row, CHUNK_ROWS);
+    size_t fair = (size_t)cpu_of(p->c)->n_thread < most ? (size_t)cpu_of(p->c)->n_thread : most;
+    p->chunk_rows = (uint32_t)ceil_div(ceil_div(p->n_row, n < fair ? fair : n), TILE_MAX) * TILE_MAX;
+    p->n_chunk = (uint32_t)ceil_div(p->n_row, p->chunk_rows);
+    size_t bytes = p->n_chunk * sizeof *p->encode;
+    p->encode = (struct crew_queue *)(void *)cut(at, bytes);
+    p->product = (struct crew_queue *)(void *)cut(at, bytes);
+    memset(p->encode, 0, bytes);
+    memset(p->product, 0, bytes);
 }
 
 static void run_pass(struct pass *p)
@@ -429,8 +450,9 @@ static void run_pass(struct pass *p)
         cpu_run(p->c, small_member, p, cost);
         return;
     }
-    p->chunk_rows = item_rows(p);
-    p->shared = lay_out(p, shared_scratch(p->c));
+    uint8_t *at = shared_scratch(p->c);
+    cut_chunks(p, &at);
+    p->shared = lay_out(p, at);
     if (is_encoded(p))
         p->shared.x = p->in->x.p;
     else
