@@ -5,9 +5,9 @@
  * once for all of them. A tile is 64 tokens, four pages from a multiple of 64. It goes through
  *
  *   scores   q·k: a lane a token, four dims a vpdpbusd
- *   softmax  the tile's largest score, p = 2^(s - top) as bytes, lane sums      against its own maximum, not the
- * running take     running maximum, the factors c of what is there and w of the tile values   p·v: a lane a dim, four
- * tokens a vpdpbusd; o = o * c + w * sum
+ *   softmax  the tile's largest score, p = 2^(s - top) as bytes, lane sums; none of it knows the running maximum
+ *   take     running maximum, the factors c of what is there and w of the tile
+ *   values   p·v: a lane a dim, four tokens a vpdpbusd; o = o * c + w * sum
  *
  * Nothing before `take` knows of other tiles, so tiles may be computed in any order by anyone (sums instead of values)
  * and merged in ascending order later, with the same bits. */

@@ -12,9 +12,11 @@
 #if defined(__x86_64__)
 #include "cpu/linear_body_avx512.h"
 
-/* The quads of a group, R rows x P panels. */
+/* The quads of a group, R rows x P panels. The sums have the type the dot instruction adds to: where it differs, gcc
+ * copies registers at the end of a loop. */
+typedef int v16 __attribute__((vector_size(64)));
 struct sums {
-    __m512i v[2][TILE_MAX];
+    v16 v[2][TILE_MAX];
 };
 
 INLINE void dot_quad(struct sums *s, const uint8_t *u, size_t other, const int8_t *x, const int R, const int P)
@@ -28,7 +30,7 @@ INLINE void dot_quad(struct sums *s, const uint8_t *u, size_t other, const int8_
         __m512i q = spread4(x + (size_t)r * RUN);
         UNROLL
         for (int p = 0; p < P; p++)
-            s->v[p][r] = _mm512_dpbusd_epi32(s->v[p][r], w[p], q);
+            s->v[p][r] = (v16)_mm512_dpbusd_epi32((__m512i)s->v[p][r], w[p], q);
     }
 }
 
@@ -42,7 +44,7 @@ INLINE void dot_spill(struct sums *s, unsigned spill, const uint8_t *u, size_t o
     }
     UNROLL
     for (int i = 0; i < P * R; i++)
-        s->v[i / R][i % R] = _mm512_slli_epi32(s->v[i / R][i % R], 8);
+        s->v[i / R][i % R] = (v16)_mm512_slli_epi32((__m512i)s->v[i / R][i % R], 8);
 }
 
 /* A run of the activations: row r's d and sums are 64 and 64 * n_group bytes apart. */
@@ -63,7 +65,7 @@ INLINE void run(__m512 acc[2][TILE_MAX], const uint8_t *scale, const uint8_t *u,
         struct sums s;
         UNROLL
         for (int i = 0; i < P * R; i++)
-            s.v[i / R][i % R] = _mm512_setzero_si512();
+            s.v[i / R][i % R] = (v16){0};
         if (__builtin_expect(out, 0))
             dot_spill(&s, out, u, other, x.hi + 4 * h * quads, R, P);
         UNROLL
@@ -79,8 +81,8 @@ INLINE void run(__m512 acc[2][TILE_MAX], const uint8_t *scale, const uint8_t *u,
                 __m512i sum = spread4(x.sum + 4 * h + (size_t)r * 64 * n_group);
                 __m512 d = _mm512_castsi512_ps(spread4(x.d + (size_t)r * 64));
                 if (!has_min)
-                    s.v[p][r] = _mm512_add_epi32(s.v[p][r], sum);
-                acc[p][r] = _mm512_fmadd_ps(_mm512_mul_ps(ga, d), _mm512_cvtepi32_ps(s.v[p][r]), acc[p][r]);
+                    s.v[p][r] += (v16)sum;
+                acc[p][r] = _mm512_fmadd_ps(_mm512_mul_ps(ga, d), _mm512_cvtepi32_ps((__m512i)s.v[p][r]), acc[p][r]);
                 if (has_min)
                     acc[p][r] = _mm512_fmadd_ps(gb, _mm512_castsi512_ps(sum), acc[p][r]);
             }
