@@ -285,7 +285,7 @@ static void json_has_values_and_where_they_came_from(void **state)
     assert_int_equal(json_integer_value(json_object_get(r, "max")), 256);
     assert_string_equal(json_string_value(json_object_get(r, "origin")), "flag");
     r = row_named(rows, "kv_type");
-    assert_int_equal(json_array_size(json_object_get(r, "values")), 4);
+    assert_int_equal(json_array_size(json_object_get(r, "values")), 5);
     assert_string_equal(json_string_value(json_object_get(r, "bits")), "changes");
     assert_string_equal(json_string_value(json_object_get(r, "origin")), "default");
     assert_true(json_is_null(json_object_get(row_named(rows, "hf_repo"), "value")));
