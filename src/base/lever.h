@@ -24,7 +24,7 @@ struct levers {
     int64_t prefill_chunk; /* GLIM_PREFILL_CHUNK: rows a forward takes at most; 512; 1..4096 */
     int backend;           /* GLIM_BACKEND: enum lever_backend */
     int cpu_isa;           /* GLIM_CPU_ISA: enum lever_isa */
-    int kv_type;           /* GLIM_KV_TYPE: auto = f32 for unquantised weights, else f16; changes bits */
+    int kv_type;           /* GLIM_KV_TYPE: auto = f32 for unquantised weights, else q8; changes bits */
     int act;               /* GLIM_ACT: activations of quantised products, enum lever_act; changes bits */
     bool kv_poison;        /* GLIM_KV_POISON: fresh KV pages are filled with NaN (alias METRALE_KV_POISON) */
     int64_t mem_limit;     /* GLIM_MEM_LIMIT: bytes the plan may take; 0 = what the machine has free */

@@ -183,18 +183,16 @@ static glim_status measure(struct product *p, const struct quant_format *f, enum
 
 /* ---- output ---- */
 
-static const char *const act_words[] = {[ACT_F32] = "f32", [ACT_Q8] = "q8", [ACT_MIXED] = "mixed", [ACT_Q16] = "q16"};
-
 static void put_row(const struct product *p, const struct quant_format *f, enum act_type act, const struct figures *r,
                     bool json, struct str *s)
 {
     const char *kernel = p->ctx.be->kernel_name(f, act);
     if (!json) {
-        str_printf(s, "%-8s %-6s %8.1f %12.1f  %s\n", f->name, act_words[act], r->gb_s, r->gop_s, kernel);
+        str_printf(s, "%-8s %-6s %8.1f %12.1f  %s\n", f->name, cli_act_name(act), r->gb_s, r->gop_s, kernel);
         return;
     }
     str_printf(s, "%s{\"format\":\"%s\",\"activations\":\"%s\",\"backend\":\"%s\",\"threads\":%d,", s->n ? ",\n " : "[",
-               f->name, act_words[act], p->ctx.be->name, crew_size(p->crew));
+               f->name, cli_act_name(act), p->ctx.be->name, crew_size(p->crew));
     str_printf(s,
                "\"n_out\":%d,\"n_in\":%d,\"weight_bytes\":%zu,\"rows_1_gb_s\":%.3f,\"rows_%d_gop_s\":%.3f,\"kernel\":",
                N_OUT, N_IN, p->matrix[0].bytes, r->gb_s, ROWS, r->gop_s);

@@ -7,6 +7,7 @@
 #define GLIM_CLI_CLI_H
 
 #include "base/lever.h"
+#include "op/op.h"
 
 #include <signal.h>
 
@@ -98,6 +99,8 @@ glim_status cli_models_dir(const struct cli *c, char **dir, struct glim_err *e);
 /* Print and clear a string on standard output; out of memory while building it is reported here. */
 glim_status cli_print(struct str *s, struct glim_err *e);
 
+/* "q8", as the lever act has it; "f32" for plain numbers. */
+const char *cli_act_name(enum act_type a);
 /* The kernels that serve the model's products, as a JSON object: {"Q4_K q8": "avx512-vnni …", …}. */
 void cli_json_kernels(struct str *s, const struct glim_model *m);
 /* The same as lines of text: format, activations, kernel. */

@@ -28,7 +28,7 @@ static void add(struct kinds *k, const struct weight *w)
     k->kind[k->n++].act = w->act;
 }
 
-static const char *act_name(enum act_type a)
+const char *cli_act_name(enum act_type a)
 {
     switch (a) {
     case ACT_F32:
@@ -63,7 +63,7 @@ void cli_json_kernels(struct str *s, const struct glim_model *m)
     str_putc(s, '{');
     for (size_t i = 0; i < k.n; i++) {
         const char *name = m->be->kernel_name(k.kind[i].fmt, k.kind[i].act);
-        str_printf(s, "%s\"%s %s\":", i ? "," : "", k.kind[i].fmt->name, act_name(k.kind[i].act));
+        str_printf(s, "%s\"%s %s\":", i ? "," : "", k.kind[i].fmt->name, cli_act_name(k.kind[i].act));
         str_json(s, name, strlen(name));
     }
     str_putc(s, '}');
@@ -73,6 +73,6 @@ void cli_text_kernels(struct str *s, const struct glim_model *m)
 {
     struct kinds k = kinds_of(m);
     for (size_t i = 0; i < k.n; i++)
-        str_printf(s, "  %-8s %-6s %s\n", k.kind[i].fmt->name, act_name(k.kind[i].act),
+        str_printf(s, "  %-8s %-6s %s\n", k.kind[i].fmt->name, cli_act_name(k.kind[i].act),
                    m->be->kernel_name(k.kind[i].fmt, k.kind[i].act));
 }

@@ -28,7 +28,7 @@ struct glim_model {
 glim_status model_backend(const struct levers *lv, const struct backend **be, struct glim_err *e);
 /* Positions a session gets when the caller names none. */
 uint32_t model_default_ctx(const struct levers *lv, const struct plan *p);
-/* Caches for quantised weights are f16 by default; for plain numbers f32, like everything else of such a model. */
+/* Caches for quantised weights are q8 by default; for plain numbers f32, like everything else of such a model. */
 enum kv_type model_kv_type(const struct levers *lv, const struct binder *b);
 /* Rows of the memory plan for the weights, one a number format. */
 glim_status model_plan_weights(const struct plan *p, const struct binder *b, const struct backend *be,

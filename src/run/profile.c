@@ -108,20 +108,25 @@ static struct run_cost product_cost(const struct linear_job *job, uint32_t n_job
     return k;
 }
 
+/* Of K and V together. */
+static double position_bytes(const struct kv_layer *kv)
+{
+    return 2.0 * (double)kv->page_bytes / KV_PAGE;
+}
+
 /* Scores and values are a multiply-add an element of a visible key and value; softmax is an exponential and about
  * three operations a score. */
 static struct run_cost attention_cost(struct rows q, const struct kv_layer *kv, const struct batch *b,
                                       const struct attn_params *a)
 {
     struct run_cost k = each(q, 2, 0);
-    double position = 2.0 * (double)kv->page_bytes / KV_PAGE;
     for (uint32_t i = 0; i < b->n_span; i++) {
         const struct span *s = &b->span[i];
         uint32_t lo = a->window && s->pos >= a->window ? s->pos - a->window + 1 : 0;
         double seen = 0;
         for (uint32_t p = s->pos; p < s->pos + s->n; p++)
             seen += a->window && p >= a->window ? a->window : p + 1;
-        k.memory += (s->pos + s->n - lo) * position;
+        k.memory += (s->pos + s->n - lo) * position_bytes(kv);
         k.f32 += seen * a->n_head * (OPS_EXP + 3);
         *(kv->type == KV_Q8 ? &k.int8 : &k.f32) += seen * a->n_head * 4.0 * kv->head_dim;
     }
@@ -207,7 +212,9 @@ static void kv_append(struct op_ctx *c, const struct kv_layer *kv, const struct 
 {
     double t = now();
     of(c)->real->kv_append(c, kv, b, map, k, v);
-    add(c, RUN_KV_APPEND, t, each(k, kv->type == KV_F32 ? 4 : 3, 0));
+    struct run_cost cost = each(k, 2, 0); /* K and V are read, and leave position_bytes */
+    cost.rows += k.n * position_bytes(kv);
+    add(c, RUN_KV_APPEND, t, cost);
 }
 
 static void attention(struct op_ctx *c, struct rows y, struct rows q, const struct kv_layer *kv, const struct batch *b,

@@ -326,6 +326,62 @@ static void linear_deep(void **state)
 }
 
 /* What cannot be laid out is refused by name. */
+/* Rows made on the way are what rmsnorm and glu write, then linear. */
+static void linear_of_made_rows(void **state)
+{
+    (void)state;
+    enum { M = 41, N = 37, K = 256 };
+    static const uint32_t rows[] = {1, 3, M};
+    static const struct {
+        enum quant_type t;
+        enum act_type act;
+    } kind[] = {{QT_Q6_K, ACT_MIXED}, {QT_Q4_1, ACT_Q16}, {QT_F16, ACT_F32}};
+    for (size_t i = 0; i < COUNT(kind); i++) {
+        struct rng g = {i + 70};
+        const struct quant_format *f = quant_format(kind[i].t);
+        enum act_fn fn = (enum act_fn)i;
+        size_t row;
+        uint8_t *file = lab_matrix(&g, f, N, K, &row);
+        struct rows x = lab_rows_random(&g, M, K, 3, 2), u = lab_rows_random(&g, M, K, 1, 1), made = lab_rows(M, K, 0);
+        struct rows normed = lab_rows(M, N, 0), gated = lab_rows(M, N, 0);
+        float norm[K];
+        rng_fill(&g, norm, K, 1);
+        struct weight rw = lab_weight(&op_ref, f, kind[i].act, file, N, K);
+        op_ref.rmsnorm(&lab.ref, made, x, norm, 1e-5f);
+        op_ref.linear(&lab.ref, &(struct linear_job){.y = normed, .w = &rw}, 1, made);
+        op_ref.glu(&lab.ref, made, x, u, fn);
+        op_ref.linear(&lab.ref, &(struct linear_job){.y = gated, .w = &rw}, 1, made);
+        struct rows y = lab_rows(M, N, 2);
+        op_ref.norm_linear(&lab.ref, &(struct linear_job){.y = y, .w = &rw}, 1, x, norm, 1e-5f);
+        lab_equal(y, normed, "ref: norm_linear %s", f->name);
+        op_ref.glu_linear(&lab.ref, &(struct linear_job){.y = y, .w = &rw}, 1, x, u, fn);
+        lab_equal(y, gated, "ref: glu_linear %s", f->name);
+        mem_free(y.p);
+        for (int j = 0; j < lab.n_dut; j++) {
+            struct dut *d = &lab.dut[j];
+            struct weight w = lab_weight(d->ctx.be, f, kind[i].act, file, N, K);
+            for (size_t m = 0; m < COUNT(rows); m++) {
+                y = lab_rows(rows[m], N, 2);
+                struct linear_job job = {.y = y, .w = &w};
+                struct rows some = lab_part(x, 0, rows[m], K), other = lab_part(u, 0, rows[m], K);
+                lab_ready(d)->norm_linear(&d->ctx, &job, 1, some, norm, 1e-5f);
+                lab_equal(y, normed, "%s x%d: norm_linear %s, %u rows", d->ctx.be->name, d->n_thread, f->name, rows[m]);
+                lab_ready(d)->glu_linear(&d->ctx, &job, 1, some, other, fn);
+                lab_equal(y, gated, "%s x%d: glu_linear %s, %u rows", d->ctx.be->name, d->n_thread, f->name, rows[m]);
+                mem_free(y.p);
+            }
+            mem_free(w.data);
+        }
+        mem_free(rw.data);
+        mem_free(file);
+        mem_free(x.p);
+        mem_free(u.p);
+        mem_free(made.p);
+        mem_free(normed.p);
+        mem_free(gated.p);
+    }
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -363,6 +419,7 @@ int main(int argc, char **argv)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(linear_together);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(linear_large);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(linear_deep);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(linear_of_made_rows);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(refusals);
     int failed = _cmocka_run_group_tests("linear", tests, n, NULL, NULL);
     lab_close();

@@ -135,11 +135,25 @@ static void test_cache_contents(void **state)
     }
 }
 
-/* A ragged batch of four sequences, their spans in any order and of any size, equals each sequence alone. */
+/* A ragged batch of four sequences, their spans in any order and of any size, equals each sequence alone, and few rows'
+ * logits, which skip most of the last layer, equal all rows'. */
 struct seq {
     int32_t tokens[N_TOKEN];
     uint32_t done;
 };
+
+/* Each span's last row, and the one before it where there are three: what a scheduler asks logits of. */
+static uint32_t last_rows(const struct batch *b, uint32_t ask[8])
+{
+    uint32_t n = 0;
+    for (uint32_t t = 0; t < b->n_span; t++) {
+        const struct span *s = &b->span[t];
+        if (s->n > 2)
+            ask[n++] = s->row + s->n - 2;
+        ask[n++] = s->row + s->n - 1;
+    }
+    return n;
+}
 
 static void run_ragged(const struct glim_model *m, struct seq *seq, float *out[4], uint32_t rng)
 {
@@ -181,8 +195,14 @@ static void run_ragged(const struct glim_model *m, struct seq *seq, float *out[4
                 break;
             continue;
         }
+        uint32_t ask[8], n_ask = last_rows(&b, ask);
+        static float asked[8 * N_VOCAB];
+        struct forward_job few = {.batch = &b, .kv = &kv, .logit_row = ask, .n_logit = n_ask, .logits = asked};
+        ok(forward_run(&f, &few, &e), &e); /* the same positions again leave the same K and V */
         struct forward_job j = {.batch = &b, .kv = &kv, .n_logit = b.n_row, .logits = logits};
         ok(forward_run(&f, &j, &e), &e);
+        for (uint32_t i = 0; i < n_ask; i++)
+            assert_memory_equal(asked + i * N_VOCAB, logits + (size_t)ask[i] * N_VOCAB, N_VOCAB * sizeof *logits);
         ok(kv_check(&kv, &e), &e);
         for (uint32_t t = 0; t < b.n_span; t++) {
             struct seq *q = &seq[span[t].seq];
