@@ -20,6 +20,7 @@ enum {
     SLACK = 1024,  /* alignment of the arrays of a pass */
     PADDING = 648, /* bytes of a row at the ends of its blocks */
     FEW_ROWS = 16,
+    STREAM_START = 6144,  /* bytes of weights asked for before the rows are made */
     CHUNK_ROWS = 258,     /* at most, of a chunk */
     CHUNK_ROWS_LEAST = 96 /* taking panels apart for fewer costs too much; but a launch may have fewer */
 };
@@ -353,29 +354,57 @@ static uint32_t panels(const struct pass *p, uint32_t j)
     return (p->job[j].w->n_out + PANEL - 1) / PANEL;
 }
 
-/* Few rows: the jobs' panels as one stretch of bytes, cut into n_member equal parts at panel boundaries. */
-static void stream_member(const struct pass *p, const struct encoded *e, int member, int n_member)
+static uint64_t stream_panel_bytes(const struct pass *p, uint32_t j)
 {
-    uint64_t total = 0, at = 0;
-    for (uint32_t j = 0; j < p->n_job; j++)
-        total += panels(p, j) * (uint64_t)pack_panel_bytes(p->layout[j], p->n_in);
+    return pack_panel_bytes(p->layout[j], p->n_in);
+}
+
+/* Few rows: the jobs' panels as one stretch of bytes, cut into n_member equal parts at panel boundaries. The member's
+ * panels [first, last) of job j. */
+static void stream_share(const struct pass *p, uint32_t j, int member, int n_member, uint64_t *first, uint64_t *last)
+{
+    uint64_t total = 0, at = 0, size = stream_panel_bytes(p, j), n = panels(p, j);
+    for (uint32_t i = 0; i < p->n_job; i++) {
+        at += i < j ? panels(p, i) * stream_panel_bytes(p, i) : 0;
+        total += panels(p, i) * stream_panel_bytes(p, i);
+    }
     uint64_t from = total * (uint64_t)member / (uint64_t)n_member;
     uint64_t to = total * ((uint64_t)member + 1) / (uint64_t)n_member;
+    *first = from > at ? (from - at + size - 1) / size : 0;
+    *last = to > at ? (to - at + size - 1) / size : 0;
+    *first = *first < n ? *first : n;
+    *last = *last < n ? *last : n;
+}
+
+static void stream_member(const struct pass *p, const struct encoded *e, int member, int n_member)
+{
     for (uint32_t j = 0; j < p->n_job; j++) {
-        uint64_t size = pack_panel_bytes(p->layout[j], p->n_in), n = panels(p, j);
-        uint64_t first = from > at ? (from - at + size - 1) / size : 0,
-                 last = to > at ? (to - at + size - 1) / size : 0;
-        first = first < n ? first : n;
-        last = last < n ? last : n;
-        uint64_t step = p->n_row == 1 || p->act == ACT_F32 ? n : 2; /* several rows: a pair of panels meets them all */
+        uint64_t first, last, step = 2; /* several rows: a pair of panels meets them all */
+        stream_share(p, j, member, n_member, &first, &last);
+        if (p->n_row == 1 || p->act == ACT_F32)
+            step = panels(p, j);
         for (; first < last; first += step)
             product(p, e, member,
                     (struct stretch){.job = j,
                                      .panel = (uint32_t)first,
                                      .n_panel = (uint32_t)(last - first < step ? last - first : step),
                                      .n_row = p->n_row});
-        at += size * n;
     }
+}
+
+/* Have the beginning of a member's weights on its way while the rows are made. */
+static void stream_start(const struct pass *p, int member, int n_member)
+{
+    uint64_t first = 0, last = 0;
+    uint32_t j = 0;
+    for (; j < p->n_job && first == last; j++)
+        stream_share(p, j, member, n_member, &first, &last);
+    if (first == last)
+        return;
+    uint64_t size = stream_panel_bytes(p, j - 1), n = (last - first) * size;
+    const char *at = (const char *)p->job[j - 1].w->data + first * size;
+    for (size_t i = 0; i < n && i < STREAM_START; i += 64)
+        __builtin_prefetch(at + i);
 }
 
 /* Pair number `pair` of the jobs' panels and the rows of a chunk. */
@@ -416,6 +445,7 @@ static void small_member(void *arg, int member, int n_member)
 {
     struct pass *p = arg;
     struct encoded e = lay_out(p, member_scratch(p->c, member)->encoded);
+    stream_start(p, member, n_member);
     if (is_encoded(p))
         e.x = p->in->x.p;
     else

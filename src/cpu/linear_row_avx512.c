@@ -3,13 +3,19 @@
 #if defined(__x86_64__)
 #include "cpu/linear_body_avx512.h"
 
-/* Bytes in advance: what two cores have to keep in flight to draw all a two-channel memory gives. */
-enum { AHEAD = 4096 };
+/* Bytes of one of n streams to ask for in advance, into the second cache and from there into the first. One core has
+ * too few requests of its first cache in flight to draw its share of a memory, so the second is asked earlier; and two
+ * streams keep more in flight than one does, where they are long enough to pay for their starts (docs/BENCHMARKS.md).
+ */
+enum { LONG = 1 << 20 };
 
-INLINE void ask(const uint8_t *p, unsigned n)
+INLINE void ask(const uint8_t *p, unsigned bytes, const int n_stream)
 {
-    for (unsigned i = 0; i < n; i += 64)
-        _mm_prefetch((const char *)p + i, _MM_HINT_T0);
+    const unsigned far = n_stream == 2 ? 3072 : 6144, near = n_stream == 2 ? 1024 : 4096;
+    for (unsigned i = 0; i < bytes; i += 64) {
+        _mm_prefetch((const char *)p + i + far, _MM_HINT_T1);
+        _mm_prefetch((const char *)p + i + near, _MM_HINT_T0);
+    }
 }
 
 /* acc += run s of a block (t: pack_sharing) times the same run of the activations; wide: some hi is not 0. */
@@ -39,34 +45,62 @@ INLINE __m512 add_run(const struct pack_layout *l, const uint8_t *record, const 
     return acc;
 }
 
-INLINE void panel_row(const struct linear_args *a, const struct pack_layout *l, uint32_t panel)
+INLINE void panel_row(const struct linear_args *a, const struct pack_layout *l, uint32_t panel, uint32_t second,
+                      const int P)
 {
     const unsigned n_run = l->block / RUN, n_group = RUN / l->group;
     const unsigned sharing = pack_sharing(l->shape), run_bytes = l->q_bytes / n_run;
-    const uint8_t *record = a->panel + panel * a->panel_bytes, *vecs = record + a->q_offset, *sum = a->sum;
+    const uint8_t *record[2], *vecs[2], *sum = a->sum;
     const uint8_t *spill = a->spill;
     const int8_t *lo = a->lo, *hi = a->hi;
     const float *d = a->d;
-    __m512 acc = _mm512_setzero_ps();
-    for (uint32_t b = a->n_in / l->block; b > 0; b--, record += l->scale_bytes, vecs += l->q_bytes)
+    __m512 acc[2];
+    UNROLL
+    for (int p = 0; p < P; p++) {
+        record[p] = a->panel + (p ? second : panel) * a->panel_bytes;
+        vecs[p] = record[p] + a->q_offset;
+        acc[p] = _mm512_setzero_ps();
+    }
+    for (uint32_t b = a->n_in / l->block; b > 0; b--) {
+        UNROLL
+        for (int p = 0; p < P; p++)
+            ask(record[p], l->scale_bytes, P);
         for (unsigned s0 = 0; s0 < n_run; s0 += sharing) {
             UNROLL
             for (unsigned t = 0; t < sharing; t++, lo += RUN, hi += RUN, d++, sum += 4 * n_group, spill++) {
                 unsigned s = s0 + t;
-                ask(vecs + s * run_bytes + AHEAD, run_bytes);
-                if (*spill)
-                    acc = add_run(l, record, vecs, s, t, lo, hi, *d, sum, acc, true);
-                else
-                    acc = add_run(l, record, vecs, s, t, lo, hi, *d, sum, acc, false);
+                UNROLL
+                for (int p = 0; p < P; p++)
+                    ask(vecs[p] + s * run_bytes, run_bytes, P);
+                if (*spill) {
+                    UNROLL
+                    for (int p = 0; p < P; p++)
+                        acc[p] = add_run(l, record[p], vecs[p], s, t, lo, hi, *d, sum, acc[p], true);
+                } else {
+                    UNROLL
+                    for (int p = 0; p < P; p++)
+                        acc[p] = add_run(l, record[p], vecs[p], s, t, lo, hi, *d, sum, acc[p], false);
+                }
             }
         }
-    finish(a, panel, &acc, 1);
+        UNROLL
+        for (int p = 0; p < P; p++) {
+            record[p] += l->scale_bytes;
+            vecs[p] += l->q_bytes;
+        }
+    }
+    finish(a, panel, &acc[0], 1);
+    if (P == 2)
+        finish(a, second, &acc[1], 1);
 }
 
 INLINE void product_row(const struct linear_args *a, const struct pack_layout *l)
 {
-    for (uint32_t p = 0; p < a->n_panel; p++)
-        panel_row(a, l, p);
+    uint32_t half = a->n_panel * a->panel_bytes >= LONG ? a->n_panel / 2 : 0;
+    for (uint32_t p = 0; p < half; p++)
+        panel_row(a, l, p, half + p, 2);
+    for (uint32_t p = 2 * half; p < a->n_panel; p++)
+        panel_row(a, l, p, p, 1);
 }
 
 INLINE void unpack_piece(const struct pack_layout *l, const uint8_t *record, const uint8_t *vecs, uint32_t n_in,

@@ -100,7 +100,7 @@ float e2m1_to_f32(uint8_t v); /* low four bits */
  * could overflow), and a run that holds a NaN or an Inf gets d = NaN and v = 0, and counts as 0 in the mean. */
 #define ACT_PEAK_MIN  0x1p-100f
 #define ACT_CAP_8     INFINITY
-#define ACT_CAP_MIXED 1.5f
+#define ACT_CAP_MIXED 2.0f
 #define ACT_CAP_16    0.0f
 struct act_row {
     const int8_t *lo, *hi; /* [n] */

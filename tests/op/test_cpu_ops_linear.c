@@ -325,7 +325,6 @@ static void linear_deep(void **state)
     op_ref.close(&ref);
 }
 
-/* What cannot be laid out is refused by name. */
 /* Rows made on the way are what rmsnorm and glu write, then linear. */
 static void linear_of_made_rows(void **state)
 {
@@ -382,6 +381,7 @@ static void linear_of_made_rows(void **state)
     }
 }
 
+/* What cannot be laid out is refused by name. */
 static void refusals(void **state)
 {
     (void)state;
