@@ -9,27 +9,32 @@ static struct linear_job project(struct rows to, const struct block_in *x, uint3
     return (struct linear_job){.y = rows_cut(to, x->h.n, n_head * a->head_dim), .w = w, .bias = bias};
 }
 
-static void norm_and_turn(struct op_ctx *c, const struct attn_rule *a, const struct attn_io *io, struct rows heads,
-                          uint32_t n_head, const float *norm)
+/* q and k normed and turned, k and v stored; q.n or k.n = 0: not that half. */
+static void prepare(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w, const struct attn_io *io,
+                    struct rows q, struct rows k, struct rows v)
 {
-    if (a->qk_norm)
-        c->be->head_norm(c, heads, n_head, norm, a->norm_eps);
+    struct attn_prepare p = {.q = q,
+                             .k = k,
+                             .v = v,
+                             .n_head = a->n_head,
+                             .n_kv_head = a->n_kv_head,
+                             .norm = a->qk_norm,
+                             .interleaved = io->interleaved,
+                             .q_norm = w->q_norm,
+                             .k_norm = w->k_norm,
+                             .eps = a->norm_eps,
+                             .kv = &io->kv,
+                             .batch = io->batch,
+                             .map = io->map};
     if (a->rope >= 0)
-        c->be->rope(c, heads, n_head, io->rope, io->interleaved);
-}
-
-static void append(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w, const struct attn_io *io,
-                   struct rows k, struct rows v)
-{
-    norm_and_turn(c, a, io, k, a->n_kv_head, w->k_norm);
-    c->be->kv_append(c, &io->kv, io->batch, io->map, k, v);
+        p.rope = io->rope;
+    c->be->attn_prepare(c, &p);
 }
 
 static void attend(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
                    const struct block_scratch *s, const struct attn_io *io, struct rows y, struct rows q, bool add)
 {
     struct rows att = rows_cut(s->att, q.n, q.dim);
-    norm_and_turn(c, a, io, q, a->n_head, w->q_norm);
     c->be->attention(
         c, att, q, &io->kv, io->batch, io->map,
         &(struct attn_params){.n_head = a->n_head, .scale = a->scale, .softcap = a->softcap, .window = a->window});
@@ -45,7 +50,7 @@ void block_attention(struct op_ctx *c, const struct attn_rule *a, const struct a
                                 project(s->k, &x, a->n_kv_head, a, &w->k, w->k_bias),
                                 project(s->v, &x, a->n_kv_head, a, &w->v, w->v_bias)};
     c->be->norm_linear(c, qkv, 3, x.h, x.norm, x.eps);
-    append(c, a, w, io, qkv[1].y, qkv[2].y);
+    prepare(c, a, w, io, qkv[0].y, qkv[1].y, qkv[2].y);
     attend(c, a, w, s, io, y, qkv[0].y, add);
 }
 
@@ -55,7 +60,7 @@ void block_attention_store(struct op_ctx *c, const struct attn_rule *a, const st
     struct linear_job kv[2] = {project(s->k, &x, a->n_kv_head, a, &w->k, w->k_bias),
                                project(s->v, &x, a->n_kv_head, a, &w->v, w->v_bias)};
     c->be->norm_linear(c, kv, 2, x.h, x.norm, x.eps);
-    append(c, a, w, io, kv[0].y, kv[1].y);
+    prepare(c, a, w, io, (struct rows){0}, kv[0].y, kv[1].y);
 }
 
 void block_attention_ask(struct op_ctx *c, const struct attn_rule *a, const struct attn_weights *w,
@@ -64,5 +69,6 @@ void block_attention_ask(struct op_ctx *c, const struct attn_rule *a, const stru
 {
     struct linear_job q = project(s->q, &x, a->n_head, a, &w->q, w->q_bias);
     c->be->norm_linear(c, &q, 1, x.h, x.norm, x.eps);
+    prepare(c, a, w, io, q.y, (struct rows){0}, (struct rows){0});
     attend(c, a, w, s, io, y, q.y, add);
 }

@@ -199,14 +199,12 @@ static glim_status cpu_sync(struct op_ctx *c, struct glim_err *e)
                                                  .kernel_name = kernel_name_##isa,                                     \
                                                  .embed = cpu_embed,                                                   \
                                                  .rmsnorm = cpu_rmsnorm,                                               \
-                                                 .head_norm = cpu_head_norm,                                           \
                                                  .add = cpu_add,                                                       \
                                                  .linear = cpu_linear,                                                 \
                                                  .norm_linear = cpu_norm_linear,                                       \
                                                  .glu_linear = cpu_glu_linear,                                         \
                                                  .rope_table = cpu_rope_table,                                         \
-                                                 .rope = cpu_rope,                                                     \
-                                                 .kv_append = cpu_kv_append,                                           \
+                                                 .attn_prepare = cpu_attn_prepare,                                     \
                                                  .attention = cpu_attention,                                           \
                                                  .glu = cpu_glu,                                                       \
                                                  .softcap = cpu_softcap,                                               \

@@ -86,12 +86,11 @@ void cpu_softcap(struct op_ctx *c, struct rows x, float cap);
 void cpu_glu(struct op_ctx *c, struct rows y, struct rows g, struct rows u, enum act_fn fn);
 void cpu_gather(struct op_ctx *c, struct rows y, struct rows x, const uint32_t *row);
 void cpu_rmsnorm(struct op_ctx *c, struct rows y, struct rows x, const float *w, float eps);
-void cpu_head_norm(struct op_ctx *c, struct rows x, uint32_t n_head, const float *w, float eps);
 void cpu_rope_table(struct op_ctx *c, struct rows t, const int32_t *pos, const float *inv_freq, float mscale);
-void cpu_rope(struct op_ctx *c, struct rows x, uint32_t n_head, struct rows t, bool interleaved);
+void cpu_attn_prepare(struct op_ctx *c, const struct attn_prepare *p);
 size_t cpu_kv_page_bytes(enum kv_type t, uint32_t n_kv_head, uint32_t head_dim);
-void cpu_kv_append(struct op_ctx *c, const struct kv_layer *kv, const struct batch *b, struct page_map map,
-                   struct rows k, struct rows v);
+/* Rows [first, last) of k and v into their pages. */
+void cpu_kv_append(const struct op_ctx *c, const struct attn_prepare *p, size_t first, size_t last);
 void cpu_attention(struct op_ctx *c, struct rows y, struct rows q, const struct kv_layer *kv, const struct batch *b,
                    struct page_map map, const struct attn_params *p);
 size_t attn_scratch_bytes(const struct op_limits *l, int n_thread);

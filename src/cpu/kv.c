@@ -1,7 +1,7 @@
-/* kv_append: new tokens' K and V into their pages.
+/* Storing new tokens' K and V in their pages.
  *
  * A page of K has a token a lane, so a token's K is scattered with a stride of a page; a page of V has a token a row.
- * Rows are shared out evenly: two rows never write the same number. */
+ * Two rows never write the same number, so members may append at the same time. */
 #include "cpu/attention_q8.h"
 #include "cpu/cpu_impl.h"
 
@@ -20,7 +20,6 @@ struct append_job {
     const struct kv_kernels *k;
     const struct q8_kernels *q8;
     const struct kv_layer *kv;
-    const struct batch *b;
     struct page_map map;
     struct rows k_row, v_row;
 };
@@ -88,27 +87,18 @@ static void append_quads(const struct append_job *j, const struct span *s, uint3
     }
 }
 
-static void append_member(void *arg, int member, int n_member)
-{
-    const struct append_job *j = arg;
-    size_t first, last;
-    cpu_share(j->b->n_row, member, n_member, &first, &last);
-    for (uint32_t i = 0; i < j->b->n_span; i++) {
-        const struct span *s = &j->b->span[i];
-        uint32_t r = s->row > first ? s->row : (uint32_t)first, end = s->row + s->n;
-        end = end < last ? end : (uint32_t)last;
-        if (j->kv->type == KV_Q8)
-            append_quads(j, s, r, end);
-        else
-            for (; r < end; r++)
-                append_row(j, r, s->seq, s->pos + (r - s->row));
-    }
-}
-
-void cpu_kv_append(struct op_ctx *c, const struct kv_layer *kv, const struct batch *b, struct page_map map,
-                   struct rows k, struct rows v)
+void cpu_kv_append(const struct op_ctx *c, const struct attn_prepare *p, size_t first, size_t last)
 {
     struct append_job j = {
-        .k = cpu_of(c)->k->kv, .q8 = cpu_of(c)->k->attn->q8, .kv = kv, .b = b, .map = map, .k_row = k, .v_row = v};
-    cpu_run(c, append_member, &j, 1.0 * b->n_row * kv->n_kv_head * kv->head_dim);
+        .k = cpu_of(c)->k->kv, .q8 = cpu_of(c)->k->attn->q8, .kv = p->kv, .map = p->map, .k_row = p->k, .v_row = p->v};
+    for (uint32_t i = 0; i < p->batch->n_span; i++) {
+        const struct span *s = &p->batch->span[i];
+        uint32_t r = s->row > first ? s->row : (uint32_t)first, end = s->row + s->n;
+        end = end < last ? end : (uint32_t)last;
+        if (p->kv->type == KV_Q8)
+            append_quads(&j, s, r, end);
+        else
+            for (; r < end; r++)
+                append_row(&j, r, s->seq, s->pos + (r - s->row));
+    }
 }

@@ -109,6 +109,24 @@ struct page_map {
     size_t stride;
 };
 
+/* Rows of q [n, n_head * head_dim], and of k and v [n, n_kv_head * head_dim]:
+ *   norm  each head of q and k by itself: rmsnorm (below) with q_norm or k_norm [head_dim], NULL being weightless
+ *   rope  the first 2 * n_freq elements of each head of q and k, in pairs (2i, 2i+1) when interleaved, else (i, i +
+ *         n_freq):  x0' = fma(x0, cos, -(x1 * sin));   x1' = fma(x1, cos, x0 * sin)
+ *   kv    row r's k and v at its position, rounded to nearest even in kv->type */
+struct attn_prepare {
+    struct rows q, k,
+        v; /* q.n = 0: rows that nobody asks from; k.n = 0: nothing is stored, and the last three are not read */
+    uint32_t n_head, n_kv_head;
+    bool norm, interleaved;
+    const float *q_norm, *k_norm;
+    float eps;
+    struct rows rope; /* [n, 2 * n_freq] as rope_table made it; p = NULL: no positions */
+    const struct kv_layer *kv;
+    const struct batch *batch;
+    struct page_map map;
+};
+
 struct attn_params {
     uint32_t n_head;
     float scale;     /* multiplies q·k */
@@ -160,9 +178,6 @@ struct backend {
      * (l, l+8), (l, l+4), (l, l+2), (l, l+1). y may be x. */
     void (*rmsnorm)(struct op_ctx *c, struct rows y, struct rows x, const float *w, float eps);
 
-    /* rmsnorm over each head: x is [n, n_head * head_dim], w is [head_dim]; in place. Same sum. */
-    void (*head_norm)(struct op_ctx *c, struct rows x, uint32_t n_head, const float *w, float eps);
-
     /* y += x, elementwise. */
     void (*add)(struct op_ctx *c, struct rows y, struct rows x);
 
@@ -180,13 +195,9 @@ struct backend {
      * and sine of that f32 taken in double, times mscale, rounded once. t: [n, 2 * n_freq]. */
     void (*rope_table)(struct op_ctx *c, struct rows t, const int32_t *pos, const float *inv_freq, float mscale);
 
-    /* Rotate the first 2 * n_freq elements of each head, in place. interleaved: pairs (2i, 2i+1), else (i, i + n_freq).
-     *   x0' = fma(x0, cos, -(x1 * sin));   x1' = fma(x1, cos, x0 * sin)              x: [n, n_head * head_dim] */
-    void (*rope)(struct op_ctx *c, struct rows x, uint32_t n_head, struct rows t, bool interleaved);
-
-    /* Store row r's K and V (f32 [n, n_kv_head * head_dim]) at its position; rounded to nearest even in kv->type. */
-    void (*kv_append)(struct op_ctx *c, const struct kv_layer *kv, const struct batch *b, struct page_map map,
-                      struct rows k, struct rows v);
+    /* Heads on their way to attention: q and k normed and turned in place, then k and v stored (struct attn_prepare).
+     */
+    void (*attn_prepare)(struct op_ctx *c, const struct attn_prepare *p);
 
     /* Causal attention of each row over its own sequence's pages. For row at position p, head h (KV head h / (n_head /
      * n_kv_head)), visible tokens t in [lo, p]; pages ascending from the one that holds lo:

@@ -220,9 +220,8 @@ static void ref_rmsnorm(struct op_ctx *c, struct rows y, struct rows x, const fl
         norm(row_at(y, r), row_at(x, r), w, x.dim, eps);
 }
 
-static void ref_head_norm(struct op_ctx *c, struct rows x, uint32_t n_head, const float *w, float eps)
+static void head_norm(struct rows x, uint32_t n_head, const float *w, float eps)
 {
-    (void)c;
     uint32_t head_dim = x.dim / n_head;
     for (uint32_t r = 0; r < x.n; r++)
         for (uint32_t h = 0; h < n_head; h++) {
@@ -231,7 +230,7 @@ static void ref_head_norm(struct op_ctx *c, struct rows x, uint32_t n_head, cons
         }
 }
 
-/* ---- rope ---- */
+/* ---- heads ---- */
 
 static void ref_rope_table(struct op_ctx *c, struct rows t, const int32_t *pos, const float *inv_freq, float mscale)
 {
@@ -244,9 +243,8 @@ static void ref_rope_table(struct op_ctx *c, struct rows t, const int32_t *pos, 
         }
 }
 
-static void ref_rope(struct op_ctx *c, struct rows x, uint32_t n_head, struct rows t, bool interleaved)
+static void turn(struct rows x, uint32_t n_head, struct rows t, bool interleaved)
 {
-    (void)c;
     uint32_t head_dim = x.dim / n_head, n_freq = t.dim / 2;
     for (uint32_t r = 0; r < x.n; r++)
         for (uint32_t h = 0; h < n_head; h++)
@@ -258,6 +256,25 @@ static void ref_rope(struct op_ctx *c, struct rows x, uint32_t n_head, struct ro
                 *a = fmaf(x0, cosine, -(x1 * sine));
                 *b = fmaf(x1, cosine, x0 * sine);
             }
+}
+
+static void ref_heads(const struct attn_prepare *p, struct rows x, uint32_t n_head, const float *w)
+{
+    if (p->norm)
+        head_norm(x, n_head, w, p->eps);
+    if (p->rope.p)
+        turn(x, n_head, p->rope, p->interleaved);
+}
+
+static void ref_attn_prepare(struct op_ctx *c, const struct attn_prepare *p)
+{
+    (void)c;
+    if (p->q.n > 0)
+        ref_heads(p, p->q, p->n_head, p->q_norm);
+    if (p->k.n > 0)
+        ref_heads(p, p->k, p->n_kv_head, p->k_norm);
+    if (p->k.n > 0)
+        ref_kv_append(p);
 }
 
 /* ---- elementwise ---- */
@@ -359,14 +376,12 @@ const struct backend op_ref = {
     .kernel_name = ref_kernel_name,
     .embed = ref_embed,
     .rmsnorm = ref_rmsnorm,
-    .head_norm = ref_head_norm,
     .add = ref_add,
     .linear = ref_linear,
     .norm_linear = ref_norm_linear,
     .glu_linear = ref_glu_linear,
     .rope_table = ref_rope_table,
-    .rope = ref_rope,
-    .kv_append = ref_kv_append,
+    .attn_prepare = ref_attn_prepare,
     .attention = ref_attention,
     .glu = ref_glu,
     .softcap = ref_softcap,

@@ -25,8 +25,7 @@ void ref_q8_attend(struct ref_head s, float *y, const float *q, const struct kv_
 
 /* op_ref_attention.c */
 size_t ref_kv_page_bytes(enum kv_type t, uint32_t n_kv_head, uint32_t head_dim);
-void ref_kv_append(struct op_ctx *c, const struct kv_layer *kv, const struct batch *b, struct page_map map,
-                   struct rows k, struct rows v);
+void ref_kv_append(const struct attn_prepare *p);
 void ref_attention(struct op_ctx *c, struct rows y, struct rows q, const struct kv_layer *kv, const struct batch *b,
                    struct page_map map, const struct attn_params *p);
 

@@ -69,25 +69,22 @@ static size_t page_at(const struct kv_layer *kv, struct page_map map, uint32_t s
     return map.page[seq * map.stride + pos / KV_PAGE] * kv->page_bytes;
 }
 
-void ref_kv_append(struct op_ctx *c, const struct kv_layer *kv, const struct batch *b, struct page_map map,
-                   struct rows k, struct rows v)
+void ref_kv_append(const struct attn_prepare *p)
 {
-    (void)c;
-    for (const struct span *s = b->span; s < b->span + b->n_span; s++)
+    const struct kv_layer *kv = p->kv;
+    for (const struct span *s = p->batch->span; s < p->batch->span + p->batch->n_span; s++)
         for (uint32_t i = 0; i < s->n; i++) {
-            size_t page = page_at(kv, map, s->seq, s->pos + i);
+            size_t page = page_at(kv, p->map, s->seq, s->pos + i);
+            const float *k = row_at(p->k, s->row + i), *v = row_at(p->v, s->row + i);
             uint32_t t = (s->pos + i) % KV_PAGE;
             if (kv->type == KV_Q8) {
-                ref_q8_append(kv, (char *)kv->k + page, (char *)kv->v + page, s->pos + i, row_at(k, s->row + i),
-                              row_at(v, s->row + i));
+                ref_q8_append(kv, (char *)kv->k + page, (char *)kv->v + page, s->pos + i, k, v);
                 continue;
             }
             for (uint32_t h = 0; h < kv->n_kv_head; h++)
                 for (uint32_t d = 0; d < kv->head_dim; d++) {
-                    store((char *)kv->k + page, kv->type, k_index(kv, h, d, t),
-                          row_at(k, s->row + i)[h * kv->head_dim + d]);
-                    store((char *)kv->v + page, kv->type, v_index(kv, h, d, t),
-                          row_at(v, s->row + i)[h * kv->head_dim + d]);
+                    store((char *)kv->k + page, kv->type, k_index(kv, h, d, t), k[h * kv->head_dim + d]);
+                    store((char *)kv->v + page, kv->type, v_index(kv, h, d, t), v[h * kv->head_dim + d]);
                 }
         }
 }

@@ -12,14 +12,20 @@
 const char *run_op_name(enum run_op op)
 {
     static const char *const name[RUN_OP_COUNT] = {
-        [RUN_EMBED] = "embed",         [RUN_ROPE_TABLE] = "rope_table",
-        [RUN_RMSNORM] = "rmsnorm",     [RUN_QKV] = "qkv",
-        [RUN_HEAD_NORM] = "head_norm", [RUN_ROPE] = "rope",
-        [RUN_KV_APPEND] = "kv_append", [RUN_ATTENTION] = "attention",
-        [RUN_ATTN_OUT] = "attn_out",   [RUN_ADD] = "add",
-        [RUN_GATE_UP] = "gate_up",     [RUN_GLU] = "glu",
-        [RUN_DOWN] = "down",           [RUN_GATHER] = "gather",
-        [RUN_HEAD] = "head",           [RUN_SOFTCAP] = "softcap",
+        [RUN_EMBED] = "embed",
+        [RUN_ROPE_TABLE] = "rope_table",
+        [RUN_RMSNORM] = "rmsnorm",
+        [RUN_QKV] = "qkv",
+        [RUN_ATTN_PREPARE] = "attn_prepare",
+        [RUN_ATTENTION] = "attention",
+        [RUN_ATTN_OUT] = "attn_out",
+        [RUN_ADD] = "add",
+        [RUN_GATE_UP] = "gate_up",
+        [RUN_GLU] = "glu",
+        [RUN_DOWN] = "down",
+        [RUN_GATHER] = "gather",
+        [RUN_HEAD] = "head",
+        [RUN_SOFTCAP] = "softcap",
         [RUN_SCALE] = "scale",
     };
     return name[op];
@@ -151,13 +157,6 @@ static void rmsnorm(struct op_ctx *c, struct rows y, struct rows x, const float 
     add(c, RUN_RMSNORM, t, each(x, 2, OPS_NORM));
 }
 
-static void head_norm(struct op_ctx *c, struct rows x, uint32_t n_head, const float *w, float eps)
-{
-    double t = now();
-    of(c)->real->head_norm(c, x, n_head, w, eps);
-    add(c, RUN_HEAD_NORM, t, each(x, 2, OPS_NORM));
-}
-
 static void add_rows(struct op_ctx *c, struct rows y, struct rows x)
 {
     double t = now();
@@ -200,21 +199,17 @@ static void rope_table(struct op_ctx *c, struct rows out, const int32_t *pos, co
     add(c, RUN_ROPE_TABLE, t, each(out, 1, 0));
 }
 
-static void rope(struct op_ctx *c, struct rows x, uint32_t n_head, struct rows table, bool interleaved)
+static void attn_prepare(struct op_ctx *c, const struct attn_prepare *p)
 {
     double t = now();
-    of(c)->real->rope(c, x, n_head, table, interleaved);
-    add(c, RUN_ROPE, t, each(x, 2, 3));
-}
-
-static void kv_append(struct op_ctx *c, const struct kv_layer *kv, const struct batch *b, struct page_map map,
-                      struct rows k, struct rows v)
-{
-    double t = now();
-    of(c)->real->kv_append(c, kv, b, map, k, v);
-    struct run_cost cost = each(k, 2, 0); /* K and V are read, and leave position_bytes */
-    cost.rows += k.n * position_bytes(kv);
-    add(c, RUN_KV_APPEND, t, cost);
+    of(c)->real->attn_prepare(c, p);
+    double ops = (p->norm ? OPS_NORM : 0) + (p->rope.p ? 3 : 0);
+    struct run_cost cost = each(p->q, 2, ops), k = each(p->k, 2, ops);
+    cost.rows += k.rows;
+    cost.f32 += k.f32;
+    if (p->k.n > 0) /* V is read, and the two leave position_bytes */
+        cost.rows += each(p->v, 1, 0).rows + p->k.n * position_bytes(p->kv);
+    add(c, RUN_ATTN_PREPARE, t, cost);
 }
 
 static void attention(struct op_ctx *c, struct rows y, struct rows q, const struct kv_layer *kv, const struct batch *b,
@@ -258,14 +253,12 @@ void run_profile_init(struct run_profile *p, const struct glim_model *m)
     *p = (struct run_profile){.be = *m->be, .real = m->be, .plan = &m->plan};
     p->be.embed = embed;
     p->be.rmsnorm = rmsnorm;
-    p->be.head_norm = head_norm;
     p->be.add = add_rows;
     p->be.linear = linear;
     p->be.norm_linear = norm_linear;
     p->be.glu_linear = glu_linear;
     p->be.rope_table = rope_table;
-    p->be.rope = rope;
-    p->be.kv_append = kv_append;
+    p->be.attn_prepare = attn_prepare;
     p->be.attention = attention;
     p->be.glu = glu;
     p->be.softcap = softcap;

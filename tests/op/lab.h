@@ -350,4 +350,25 @@ static inline struct weight lab_weight(const struct backend *be, const struct qu
     return w;
 }
 
+/* ---- attn_prepare, one step at a time ---- */
+
+static inline void lab_head_norm(const struct backend *be, struct op_ctx *c, struct rows x, uint32_t n_head,
+                                 const float *w, float eps)
+{
+    be->attn_prepare(c, &(struct attn_prepare){.q = x, .n_head = n_head, .norm = true, .q_norm = w, .eps = eps});
+}
+
+static inline void lab_rope(const struct backend *be, struct op_ctx *c, struct rows x, uint32_t n_head, struct rows t,
+                            bool interleaved)
+{
+    be->attn_prepare(c, &(struct attn_prepare){.q = x, .n_head = n_head, .rope = t, .interleaved = interleaved});
+}
+
+static inline void lab_kv_append(const struct backend *be, struct op_ctx *c, const struct kv_layer *kv,
+                                 const struct batch *b, struct page_map map, struct rows k, struct rows v)
+{
+    be->attn_prepare(
+        c, &(struct attn_prepare){.k = k, .v = v, .n_kv_head = kv->n_kv_head, .kv = kv, .batch = b, .map = map});
+}
+
 #endif

@@ -65,11 +65,11 @@ static void head_norm(void **state)
         uint32_t n_head = 1 + (uint32_t)i % 5;
         struct rows x = lab_rows_random(&g, n, n_head * head_dim, 0, 2), want = copy_of(x);
         const float *wp = i % 3 == 0 ? NULL : w;
-        op_ref.head_norm(&lab.ref, want, n_head, wp, 1e-6f);
+        lab_head_norm(&op_ref, &lab.ref, want, n_head, wp, 1e-6f);
         EACH_DUT
         {
             struct rows y = copy_of(x);
-            lab_ready(d)->head_norm(&d->ctx, y, n_head, wp, 1e-6f);
+            lab_head_norm(lab_ready(d), &d->ctx, y, n_head, wp, 1e-6f);
             lab_done(d);
             lab_equal(y, want, "%s x%d: head_norm %u rows, %u heads of %u", d->ctx.be->name, d->n_thread, n, n_head,
                       head_dim);
@@ -239,14 +239,14 @@ static void rope(void **state)
         op_ref.rope_table(&lab.ref, t, pos, inv_freq, mscale);
         for (int interleaved = 0; interleaved < 2; interleaved++) {
             struct rows want = copy_of(x);
-            op_ref.rope(&lab.ref, want, n_head, t, interleaved);
+            lab_rope(&op_ref, &lab.ref, want, n_head, t, interleaved);
             EACH_DUT
             {
                 struct rows table = lab_rows(n, 2 * n_freq, 5), y = copy_of(x);
                 lab_ready(d)->rope_table(&d->ctx, table, pos, inv_freq, mscale);
                 lab_equal(table, t, "%s x%d: rope_table %u rows, %u frequencies", d->ctx.be->name, d->n_thread, n,
                           n_freq);
-                lab_ready(d)->rope(&d->ctx, y, n_head, table, interleaved);
+                lab_rope(lab_ready(d), &d->ctx, y, n_head, table, interleaved);
                 lab_done(d);
                 lab_equal(y, want, "%s x%d: rope %u rows, %u heads of %u, %u frequencies, interleaved %d",
                           d->ctx.be->name, d->n_thread, n, n_head, head_dim, n_freq, interleaved);
@@ -270,7 +270,7 @@ static void large_launches(void **state)
     struct rows norm = lab_rows(N, DIM, 0), gated = lab_rows(N, DIM, 0), heads = copy_of(x), sum = copy_of(x);
     op_ref.rmsnorm(&lab.ref, norm, x, lab_row(u, 0), 1e-6f);
     op_ref.glu(&lab.ref, gated, x, u, ACT_FN_SILU);
-    op_ref.head_norm(&lab.ref, heads, 10, lab_row(u, 1), 1e-6f);
+    lab_head_norm(&op_ref, &lab.ref, heads, 10, lab_row(u, 1), 1e-6f);
     op_ref.add(&lab.ref, sum, u);
     EACH_DUT
     {
@@ -279,7 +279,7 @@ static void large_launches(void **state)
         lab_equal(y, norm, "%s x%d: large rmsnorm", d->ctx.be->name, d->n_thread);
         lab_ready(d)->glu(&d->ctx, y, x, u, ACT_FN_SILU);
         lab_equal(y, gated, "%s x%d: large glu", d->ctx.be->name, d->n_thread);
-        lab_ready(d)->head_norm(&d->ctx, h, 10, lab_row(u, 1), 1e-6f);
+        lab_head_norm(lab_ready(d), &d->ctx, h, 10, lab_row(u, 1), 1e-6f);
         lab_equal(h, heads, "%s x%d: large head_norm", d->ctx.be->name, d->n_thread);
         lab_ready(d)->add(&d->ctx, s, u);
         lab_done(d);

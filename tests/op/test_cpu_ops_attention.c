@@ -71,7 +71,7 @@ static void fill(struct scene *s, struct rng *g, uint32_t seq, uint32_t first, u
     struct rows k = lab_rows_random(g, n, width, 0, 1), v = lab_rows_random(g, n, width, 0, 1);
     struct span span = {.n = n, .pos = first, .seq = seq};
     struct batch b = {.n_row = n, .n_span = 1, .span = &span};
-    op_ref.kv_append(&lab.ref, &s->kv, &b, s->map, k, v);
+    lab_kv_append(&op_ref, &lab.ref, &s->kv, &b, s->map, k, v);
     mem_free(k.p);
     mem_free(v.p);
 }
@@ -113,7 +113,7 @@ static void scene_init(struct scene *s, struct rng *g, enum kv_type type, uint32
     s->k = lab_rows_random(g, ROWS, n_kv_head * head_dim, 1, 1);
     s->v = lab_rows_random(g, ROWS, n_kv_head * head_dim, 2, 1);
     s->out = lab_rows(ROWS, p.n_head * head_dim, 0);
-    op_ref.kv_append(&lab.ref, &s->kv, &s->b, s->map, s->k, s->v);
+    lab_kv_append(&op_ref, &lab.ref, &s->kv, &s->b, s->map, s->k, s->v);
     op_ref.attention(&lab.ref, s->out, s->q, &s->kv, &s->b, s->map, &s->p);
     for (uint32_t r = 0; r < ROWS; r++) /* the reference itself saw no hidden token */
         for (uint32_t j = 0; j < s->out.dim; j++)
@@ -229,7 +229,7 @@ static void long_context(void **state)
     struct page_map map = {.page = page, .stride = PAGE_N};
     struct rows k = lab_rows_random(&g, LEN, KV_HEADS * DIM, 0, 1), v = lab_rows_random(&g, LEN, KV_HEADS * DIM, 0, 1);
     struct span all = {.n = LEN};
-    op_ref.kv_append(&lab.ref, &kv, &(struct batch){.n_row = LEN, .n_span = 1, .span = &all}, map, k, v);
+    lab_kv_append(&op_ref, &lab.ref, &kv, &(struct batch){.n_row = LEN, .n_span = 1, .span = &all}, map, k, v);
     for (int i = 0; i < 4; i++) {
         uint32_t n = i % 2 ? 20 : 1;
         struct attn_params p = {.n_head = HEADS, .scale = 0.2f, .window = i < 2 ? 0 : 600};
@@ -256,6 +256,71 @@ static void long_context(void **state)
     pools_free(&kv);
 }
 
+/* All of attn_prepare at once, on rows of a ragged batch. */
+static void prepare(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        struct rng g = {(uint64_t)i};
+        struct scene s;
+        uint32_t n_kv_head = 1 + (uint32_t)i % 3, dim = i % 2 ? 64 : 48;
+        scene_init(&s, &g, lab_kv_types[i / 2 % 4], n_kv_head, dim,
+                   (struct attn_params){.n_head = 2 * n_kv_head, .scale = 0.1f});
+        float q_norm[64], k_norm[64], inv_freq[16];
+        rng_fill(&g, q_norm, 64, 1);
+        rng_fill(&g, k_norm, 64, 1);
+        for (int f = 0; f < 16; f++)
+            inv_freq[f] = 1.0f / (float)(1 + f * f);
+        struct rows table = lab_rows(ROWS, 32, 3);
+        op_ref.rope_table(&lab.ref, table, s.pos, inv_freq, 1);
+        struct attn_prepare p = {.q = lab_rows(ROWS, s.q.dim, 3),
+                                 .k = lab_rows(ROWS, s.k.dim, 1),
+                                 .v = s.v,
+                                 .n_head = 2 * n_kv_head,
+                                 .n_kv_head = n_kv_head,
+                                 .norm = i % 3 != 0,
+                                 .interleaved = i % 5 == 0,
+                                 .q_norm = q_norm,
+                                 .k_norm = i % 4 ? k_norm : NULL,
+                                 .eps = 1e-6f,
+                                 .batch = &s.b,
+                                 .map = s.map};
+        if (i % 7)
+            p.rope = table;
+        struct kv_layer want, got;
+        want = pools(s.kv.type, n_kv_head, dim);
+        struct rows q = lab_rows(ROWS, s.q.dim, 3), k = lab_rows(ROWS, s.k.dim, 1);
+        lab_rows_copy(q, s.q);
+        lab_rows_copy(k, s.k);
+        struct attn_prepare ref = p;
+        ref.q = q;
+        ref.k = k;
+        ref.kv = &want;
+        op_ref.attn_prepare(&lab.ref, &ref);
+        for (int d = 0; d < lab.n_dut; d++) {
+            struct dut *u = &lab.dut[d];
+            got = pools(s.kv.type, n_kv_head, dim);
+            lab_rows_copy(p.q, s.q);
+            lab_rows_copy(p.k, s.k);
+            p.kv = &got;
+            lab_ready(u)->attn_prepare(&u->ctx, &p);
+            lab_done(u);
+            lab_equal(p.q, q, "%s x%d: prepare %d, queries", u->ctx.be->name, u->n_thread, i);
+            lab_equal(p.k, k, "%s x%d: prepare %d, keys", u->ctx.be->name, u->n_thread, i);
+            if (memcmp(got.k, want.k, POOL * got.page_bytes) || memcmp(got.v, want.v, POOL * got.page_bytes))
+                fail_msg("%s x%d: prepare %d: pools differ", u->ctx.be->name, u->n_thread, i);
+            pools_free(&got);
+        }
+        pools_free(&want);
+        mem_free(table.p);
+        mem_free(p.q.p);
+        mem_free(p.k.p);
+        mem_free(q.p);
+        mem_free(k.p);
+        scene_free(&s);
+    }
+}
+
 /* What is stored, where, and that nothing else is touched. */
 static void kv_append(void **state)
 {
@@ -275,12 +340,12 @@ static void kv_append(void **state)
                         lab_row(s.v, r)[j] = f16_to_f32((uint16_t)(rng_next(&g) & 0xFBFF)) * (1.0f + 0x1p-11f);
                 }
             struct kv_layer want = pools(s.kv.type, n_kv_head, dim);
-            op_ref.kv_append(&lab.ref, &want, &s.b, s.map, s.k, s.v);
+            lab_kv_append(&op_ref, &lab.ref, &want, &s.b, s.map, s.k, s.v);
             for (int d = 0; d < lab.n_dut; d++) {
                 struct dut *u = &lab.dut[d];
                 struct kv_layer got = pools(s.kv.type, n_kv_head, dim);
                 assert_int_equal(u->ctx.be->kv_page_bytes(s.kv.type, n_kv_head, dim), got.page_bytes);
-                lab_ready(u)->kv_append(&u->ctx, &got, &s.b, s.map, s.k, s.v);
+                lab_kv_append(lab_ready(u), &u->ctx, &got, &s.b, s.map, s.k, s.v);
                 lab_done(u);
                 if (memcmp(got.k, want.k, POOL * got.page_bytes) != 0 ||
                     memcmp(got.v, want.v, POOL * got.page_bytes) != 0)
@@ -299,6 +364,7 @@ int main(int argc, char **argv)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kv_append),
+        cmocka_unit_test(prepare),
         {"attention_f32", attention, NULL, NULL, (void *)(uintptr_t)&lab_kv_types[0]},
         {"attention_f16", attention, NULL, NULL, (void *)(uintptr_t)&lab_kv_types[1]},
         {"attention_bf16", attention, NULL, NULL, (void *)(uintptr_t)&lab_kv_types[2]},

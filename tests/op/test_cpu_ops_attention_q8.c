@@ -35,7 +35,7 @@ static void cache_fill(struct cache *c)
 {
     struct span all = {.n = c->k.n};
     struct batch b = {.n_row = c->k.n, .n_span = 1, .span = &all};
-    op_ref.kv_append(&lab.ref, &c->kv, &b, c->map, c->k, c->v);
+    lab_kv_append(&op_ref, &lab.ref, &c->kv, &b, c->map, c->k, c->v);
 }
 
 static void cache_free(struct cache *c)
@@ -141,9 +141,8 @@ static void appended_in_pieces(void **state)
                 n = step < LEN - at ? step : LEN - at;
                 struct span s = {.n = n, .pos = at};
                 struct batch b = {.n_row = n, .n_span = 1, .span = &s};
-                lab_ready(&lab.dut[d])
-                    ->kv_append(&lab.dut[d].ctx, &got.kv, &b, got.map, lab_part(got.k, at, n, got.k.dim),
-                                lab_part(got.v, at, n, got.v.dim));
+                lab_kv_append(lab_ready(&lab.dut[d]), &lab.dut[d].ctx, &got.kv, &b, got.map,
+                              lab_part(got.k, at, n, got.k.dim), lab_part(got.v, at, n, got.v.dim));
                 lab_done(&lab.dut[d]);
             }
             if (memcmp(got.kv.k, want.kv.k, got.n_page * got.kv.page_bytes) != 0 ||

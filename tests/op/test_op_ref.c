@@ -178,7 +178,7 @@ static void norms(void **state)
             mem_free(y.p);
             struct rows heads = lab_rows_random(&g, 2, 3 * dims[i], 1, 1), before = lab_rows(2, 3 * dims[i], 0);
             lab_rows_copy(before, heads);
-            op_ref.head_norm(&lab.ref, heads, 3, wp, 1e-5f);
+            lab_head_norm(&op_ref, &lab.ref, heads, 3, wp, 1e-5f);
             for (uint32_t r = 0; r < 2; r++)
                 for (uint32_t k = 0; k < 3; k++)
                     check_norm(lab_row(heads, r) + k * dims[i], lab_row(before, r) + k * dims[i], wp, dims[i],
@@ -225,7 +225,7 @@ static void rope(void **state)
     for (int interleaved = 0; interleaved < 2; interleaved++) {
         struct rows x = lab_rows_random(&g, N, HEADS * DIM, 2, 1), before = lab_rows(N, HEADS * DIM, 0);
         lab_rows_copy(before, x);
-        op_ref.rope(&lab.ref, x, HEADS, t, interleaved);
+        lab_rope(&op_ref, &lab.ref, x, HEADS, t, interleaved);
         for (uint32_t r = 0; r < N; r++)
             for (uint32_t e = 0; e < HEADS * DIM; e++) {
                 uint32_t in_head = e % DIM;
@@ -337,7 +337,7 @@ static void cache_init(struct cache *c, struct rng *g, enum kv_type type)
             lab_rows_copy(lab_part(v, s * n, n, WIDTH), lab_part(c->v[s], cut[piece], n, WIDTH));
         }
         struct batch b = {.n_row = SEQS * n, .n_span = SEQS, .span = span};
-        op_ref.kv_append(&lab.ref, &c->kv, &b, c->map, k, v);
+        lab_kv_append(&op_ref, &lab.ref, &c->kv, &b, c->map, k, v);
         mem_free(k.p);
         mem_free(v.p);
     }

@@ -144,12 +144,12 @@ static void test_profile(void **state)
          * for every row */
         assert_int_equal(p.cost[RUN_HEAD].calls, forwards);
         assert_int_equal(p.cost[RUN_EMBED].calls, forwards);
-        static const enum run_op a_layer[] = {RUN_QKV,      RUN_ROPE,    RUN_KV_APPEND, RUN_ATTENTION,
-                                              RUN_ATTN_OUT, RUN_GATE_UP, RUN_DOWN};
+        static const enum run_op a_layer[] = {RUN_QKV,      RUN_ATTN_PREPARE, RUN_ATTENTION,
+                                              RUN_ATTN_OUT, RUN_GATE_UP,      RUN_DOWN};
         for (size_t k = 0; k < sizeof a_layer / sizeof *a_layer; k++) {
             const struct run_cost *c = &p.cost[a_layer[k]];
-            double more = a_layer[k] == RUN_QKV ? split : 0;
-            assert_int_equal(c->calls, forwards * plan->n_layer * (a_layer[k] == RUN_ROPE ? 2 : 1) + more);
+            double more = a_layer[k] == RUN_QKV || a_layer[k] == RUN_ATTN_PREPARE ? split : 0;
+            assert_int_equal(c->calls, forwards * plan->n_layer + more);
             assert_true(c->seconds > 0 && c->rows + c->memory > 0);
         }
         const struct weight *w = &plan->weights[0].ffn.down, *head = &plan->head;
