@@ -39,7 +39,6 @@ struct row_scratch {
     float *x;
     float *d;
     int32_t *sum16;
-    uint8_t *spill;
 };
 
 static size_t runs_of(const struct op_limits *l)
@@ -49,7 +48,7 @@ static size_t runs_of(const struct op_limits *l)
 
 static size_t row_scratch_bytes(const struct op_limits *l)
 {
-    return (linear_blocks(l->max_in + RUN) * 16 * (RUN * sizeof(float) + 13) + 63) & ~(size_t)63;
+    return (linear_blocks(l->max_in + RUN) * 16 * (RUN * sizeof(float) + 12) + 63) & ~(size_t)63;
 }
 
 size_t linear_scratch_bytes(const struct op_limits *l, int n_thread)
@@ -76,7 +75,6 @@ static struct row_scratch row_scratch(const struct op_ctx *c, int member)
     size_t n = linear_blocks(l->max_in + RUN) * 16;
     r.d = r.x + n * RUN;
     r.sum16 = (int32_t *)(void *)(r.d + n);
-    r.spill = (uint8_t *)(r.sum16 + 2 * n);
     return r;
 }
 
@@ -186,10 +184,8 @@ static void encode_quant(const struct pass *p, const struct encoded *e, struct r
                                     .stride = (size_t)rows * RUN,
                                     .d = own.d,
                                     .sum16 = own.sum16,
-                                    .spill = own.spill};
+                                    .spill = spill};
         p->k->encode(input_row(p, &own, row + r), n_in, act_cap(p->act), &to);
-        for (size_t g = 0; g < n_run; g++)
-            spill[g] |= own.spill[g];
         for (size_t b = 0; b < n_block; b++)
             memcpy(e->d + (row * n_block + b * rows + r) * 16, own.d + 16 * b, 64);
         for (uint32_t j = 0; j < p->n_job; j++) {

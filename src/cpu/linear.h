@@ -91,7 +91,7 @@ struct linear_encoded {
     size_t stride;
     float *d;       /* [runs] */
     int32_t *sum16; /* [2 * runs] */
-    uint8_t *spill; /* [runs] bit j: quad j has a hi that is not 0 */
+    uint8_t *spill; /* [runs] bit j is set where quad j has a hi that is not 0, and left alone where not */
 };
 
 struct linear_kernels {

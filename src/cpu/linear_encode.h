@@ -64,7 +64,7 @@ static inline void encode_run(const float *x, size_t g, float peak, float top, c
     }
     for (int i = 0; i < RUN; i++)
         spill |= (uint8_t)((hi[i] != 0) << i / 4);
-    to->spill[g] = spill;
+    to->spill[g] |= spill;
 }
 
 static inline void encode_row(const float *x, size_t n, float cap, const struct linear_encoded *to)

@@ -48,7 +48,7 @@ static void encode_vectors(const float *x, size_t g, float peak, float top, cons
     _mm256_storeu_si256((__m256i *)(void *)(to->lo + g * to->stride), bytes(low));
     _mm256_storeu_si256((__m256i *)(void *)(to->hi + g * to->stride), hi);
     __m256i zero = _mm256_cmpeq_epi32(hi, _mm256_setzero_si256());
-    to->spill[g] = (uint8_t)~_mm256_movemask_ps(_mm256_castsi256_ps(zero));
+    to->spill[g] |= (uint8_t)~_mm256_movemask_ps(_mm256_castsi256_ps(zero));
 }
 
 void linear_encode_avx2(const float *x, size_t n, float cap, const struct linear_encoded *to)

@@ -99,9 +99,9 @@ static void encode_group(const float *x, size_t g, size_t n, float top, const st
             __m512i lo = bytes(_mm512_sub_epi16(v[0], _mm512_slli_epi16(h[0], 8)),
                                _mm512_sub_epi16(v[1], _mm512_slli_epi16(h[1], 8)));
             __mmask16 spill = _mm512_test_epi32_mask(hi, hi);
-            to->spill[g + a] = (uint8_t)spill;
+            to->spill[g + a] |= (uint8_t)spill;
             if (both)
-                to->spill[g + a + 1] = (uint8_t)(spill >> 8);
+                to->spill[g + a + 1] |= (uint8_t)(spill >> 8);
             store_pair(to->lo + (g + a) * to->stride, to->stride, both, lo);
             store_pair(to->hi + (g + a) * to->stride, to->stride, both, hi);
             s[k] = _mm512_add_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), ones, lo),
