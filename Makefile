@@ -36,6 +36,7 @@ fuzz:
 
 docs: all
 	$(B)/glim levers --markdown > docs/LEVERS.md
+	$(B)/glim text > docs/TEXT.md
 
 install: all
 	cmake --install $(B)

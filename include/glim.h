@@ -148,6 +148,19 @@ struct glim_sampling glim_sampling_default(void);
 glim_status glim_sample(const float *logits, uint32_t n_vocab, const int32_t *prefix, size_t n_prefix,
                         const struct glim_sampling *s, int32_t *token, struct glim_err *err);
 
+/* What an answer may be: a grammar over the model's vocabulary. Used by one generation at a time; the model must
+ * outlive it. */
+struct glim_grammar;
+/* GBNF (the rule "root"), or a JSON Schema. Refused by name: whatever cannot be enforced exactly. */
+glim_status glim_grammar_gbnf(struct glim_grammar **out, const struct glim_model *m, const char *text, size_t n,
+                              struct glim_err *err);
+glim_status glim_grammar_json_schema(struct glim_grammar **out, const struct glim_model *m, const char *text, size_t n,
+                                     struct glim_err *err);
+/* The grammar begins only after this text has appeared in the answer (the end of reasoning, say); repeatable: after the
+ * first of them. may_end: the answer may also end before any appears. */
+glim_status glim_grammar_after(struct glim_grammar *g, const char *trigger, bool may_end, struct glim_err *err);
+void glim_grammar_free(struct glim_grammar *g);
+
 struct glim_request {
     const int32_t *prompt;
     size_t n_prompt;
@@ -155,7 +168,11 @@ struct glim_request {
     struct glim_sampling sampling;
     const char *const *stop; /* n_stop strings; generation ends before the first that appears in the text */
     size_t n_stop;
-    bool ignore_end; /* go on after end-of-text tokens */
+    bool ignore_end;    /* go on after end-of-text tokens; not with a grammar, which says when it is done */
+    const int32_t *end; /* n_end further tokens that end the generation; they may be none of the text */
+    size_t n_end;
+    bool special;                 /* control tokens appear in the text; those that end it do not */
+    struct glim_grammar *grammar; /* NULL: anything */
 };
 
 /* A piece of text became certain: UTF-8 sequences are whole, and no part of a stop string is ever shown. n may be 0

@@ -4,13 +4,13 @@
 # installs what is missing, after asking unless run by root or with YES=1. Elsewhere it says what to install.
 set -eu
 
-packages="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libssl-dev libxxhash-dev libcurl4-openssl-dev python3 python3-pip"
+packages="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libssl-dev libxxhash-dev libcurl4-openssl-dev libedit-dev python3 python3-pip"
 commands="cc cmake pkg-config python3"
-libraries="jansson libcrypto libxxhash libcurl"
+libraries="jansson libcrypto libxxhash libcurl libedit"
 case "${1:-}" in
 build) ;;
 test)
-    packages="$packages libcmocka-dev clang python3-numpy python3-pytest"
+    packages="$packages libcmocka-dev clang python3-jsonschema python3-numpy python3-pytest"
     commands="$commands clang"
     libraries="$libraries cmocka"
     ;;

@@ -75,7 +75,7 @@ static glim_status bad_value(const struct arg *a, const char *v, struct glim_err
                    a->kind == ARG_INT ? "whole " : "", a->min, a->max);
 }
 
-static glim_status store(const struct arg *a, const char *v, struct glim_err *e)
+glim_status arg_set(const struct arg *a, const char *v, struct glim_err *e)
 {
     int64_t i;
     uint64_t u;
@@ -167,11 +167,11 @@ static glim_status one_option(const struct arg_spec *spec, struct cursor *c, str
     if (a && a->kind == ARG_FLAG) {
         if (value)
             return err_set(e, GLIM_USAGE, "option %s: have a value, need none", text);
-        return store(a, NULL, e);
+        return arg_set(a, NULL, e);
     }
     if (a) {
         TRY(take_value(c, value, text, &value, e));
-        return store(a, value, e);
+        return arg_set(a, value, e);
     }
     const char *key = !spec->levers ? NULL : is_long ? lever_key(name, n) : name[0] == 't' ? "threads" : NULL;
     if (!key)

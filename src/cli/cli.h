@@ -13,6 +13,7 @@
 
 /* ---- subcommands (the table is in main.c) ---- */
 int cmd_run(int argc, char **argv);
+int cmd_chat(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_detokenize(int argc, char **argv);
 int cmd_logits(int argc, char **argv);
@@ -20,6 +21,7 @@ int cmd_bench(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_levers(int argc, char **argv);
+int cmd_text(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 
@@ -70,6 +72,8 @@ struct args {
  * arguments.
  * --help prints the help and sets help: the command then returns success. Free with args_fini. */
 glim_status args_parse(const struct arg_spec *spec, int argc, char **argv, struct args *a, struct glim_err *e);
+/* One value, checked as on the command line. */
+glim_status arg_set(const struct arg *a, const char *value, struct glim_err *e);
 void args_fini(struct args *a);
 void arg_list_fini(struct arg_list *l);
 bool arg_list_add(struct arg_list *l, const char *s); /* false: out of memory */
@@ -115,9 +119,6 @@ glim_status cli_read_tokens(const char *arg, int64_t index, uint32_t n_vocab, in
 void cli_json_tokens(struct str *s, const int32_t *ids, size_t n);
 /* The text of -p, -f FILE or -f -; exactly one must be given. Free with mem_free. */
 glim_status cli_read_text(const char *text, const char *file, char **out, size_t *n, struct glim_err *e);
-/* One user turn in the model's chat form, up to where the model answers. Free with mem_free. */
-glim_status cli_chat_tokens(const struct glim_model *m, const char *text, size_t n, int32_t **ids, size_t *n_id,
-                            struct glim_err *e);
 
 /* ---- terminal ---- */
 

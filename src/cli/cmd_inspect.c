@@ -4,7 +4,8 @@
 
 #include "arch/arch.h"
 #include "base/mem.h"
-#include "run/model.h"
+#include "run/run.h"
+#include "text/chat.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,6 +22,8 @@ struct inspect {
     struct checkpoint ck;
     struct tokenizer *tok;    /* NULL when it cannot be read: */
     struct glim_err tok_err;  /* why */
+    struct chat *chat;        /* NULL when there is none or it cannot be read: */
+    struct glim_err chat_err; /* why */
     struct glim_err arch_err; /* why the architecture is not served; empty when it is */
     char arch[64];
     struct bad_block *bad;
@@ -48,6 +51,20 @@ static void ask_arch(struct inspect *in)
     binder_fini(&b);
     plan_fini(&p);
     config_close(&c);
+}
+
+/* How the model holds conversations. */
+static void ask_chat(struct inspect *in)
+{
+    char *text = NULL, *tool_text = NULL;
+    struct run_templates from = {.name = "checkpoint"};
+    glim_status st = model_chat_templates(&in->ck, &text, &tool_text, &in->chat_err);
+    from.text = text;
+    from.tool_text = tool_text;
+    if (st == GLIM_OK && run_chat_open(&in->chat, in->tok, &from, NULL, &in->chat_err) != GLIM_OK)
+        in->chat = NULL;
+    mem_free(text);
+    mem_free(tool_text);
 }
 
 static glim_status check_tensor(struct inspect *in, const struct tensor *t, struct glim_err *e)
@@ -239,6 +256,35 @@ static void json_tensors(struct str *s, const struct inspect *in)
     str_putc(s, ']');
 }
 
+/* ---- conversations ---- */
+
+static void text_chat(struct str *s, const struct inspect *in)
+{
+    if (!in->chat) {
+        str_printf(s, "chat       none: %s\n", in->tok ? in->chat_err.message : "no tokenizer");
+        return;
+    }
+    const struct template_caps *caps = chat_caps(in->chat, true);
+    const struct dialect *d = chat_dialect(in->chat);
+    str_printf(s, "chat       dialect %s: %s\n", d->name, d->doc);
+    for (int i = 0; i < TEMPLATE_CAP_COUNT; i++)
+        str_printf(s, "           %-3s %s%s%s\n", caps->can[i] ? "yes" : "no", template_cap_rows[i].name,
+                   caps->why_not[i][0] ? ": " : "", caps->why_not[i]);
+}
+
+static void json_chat(struct str *s, const struct inspect *in)
+{
+    if (!in->chat) {
+        str_puts(s, ",\n\"chat\":null");
+        return;
+    }
+    const struct template_caps *caps = chat_caps(in->chat, true);
+    str_printf(s, ",\n\"chat\":{\"dialect\":\"%s\",\"can\":{", chat_dialect(in->chat)->name);
+    for (int i = 0; i < TEMPLATE_CAP_COUNT; i++)
+        str_printf(s, "%s\"%s\":%s", i ? "," : "", template_cap_rows[i].name, caps->can[i] ? "true" : "false");
+    str_puts(s, "}}");
+}
+
 /* ---- output ---- */
 
 static void put_text(struct str *s, const struct inspect *in)
@@ -257,6 +303,7 @@ static void put_text(struct str *s, const struct inspect *in)
                    tok_bos(in->tok), tok_eos(in->tok));
     else
         str_printf(s, "tokenizer  none: %s\n", in->tok_err.message);
+    text_chat(s, in);
     str_printf(s, "size       %.1f M parameters, %s in %zu tensors\n", (double)t.params * 1e-6,
                cli_bytes((double)t.bytes, buf), checkpoint_n_tensor(&in->ck));
     text_metadata(s, in);
@@ -290,6 +337,7 @@ static void put_json(struct str *s, const struct inspect *in)
     } else {
         str_puts(s, "null");
     }
+    json_chat(s, in);
     json_metadata(s, in);
     json_tensors(s, in);
     if (in->check) {
@@ -331,6 +379,8 @@ int cmd_inspect(int argc, char **argv)
     ask_arch(&in);
     if (model_tokenizer(&in.ck, &in.tok, &in.tok_err) != GLIM_OK)
         in.tok = NULL;
+    if (in.tok)
+        ask_chat(&in);
     if (in.check)
         TRY_OUT(check_all(&in, &c.err));
     struct str s = {0};
@@ -344,6 +394,7 @@ int cmd_inspect(int argc, char **argv)
                      "inspect: tensor %s: block %" PRIu64 ": have numbers that are not finite, need finite ones",
                      in.bad[0].t->name, in.bad[0].first);
 out:
+    chat_close(in.chat);
     tok_close(in.tok);
     checkpoint_close(&in.ck);
     mem_free(in.bad);

@@ -12,6 +12,7 @@ static const struct command {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"run", "generate text from a prompt", cmd_run},
+    {"chat", "talk with a model", cmd_chat},
     {"tokenize", "token ids of a text", cmd_tokenize},
     {"detokenize", "text of token ids", cmd_detokenize},
     {"logits", "logits of a token list as a .npy file", cmd_logits},
@@ -19,6 +20,7 @@ static const struct command {
     {"inspect", "what is in a model file; --check walks every block", cmd_inspect},
     {"plan", "the memory a model would take", cmd_plan},
     {"levers", "every option of the engine", cmd_levers},
+    {"text", "dialects, template features and schema keywords", cmd_text},
     {"doctor", "this machine and the kernels it gets", cmd_doctor},
     {"pull", "fetch a model", cmd_pull},
     {"version", "version of this program", cmd_version},

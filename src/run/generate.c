@@ -1,6 +1,7 @@
 /* Generation: eval, draw, show, until an end token, a stop string, a limit or the caller says so. */
 #include "run/run.h"
 
+#include "run/constraint.h"
 #include "run/session.h"
 #include "text/stream.h"
 
@@ -19,7 +20,7 @@ glim_status glim_sample(const float *logits, uint32_t n_vocab, const int32_t *pr
     struct sampler *sampler;
     TRY(sampler_check(s, n_vocab, err));
     TRY(sampler_create(&sampler, n_vocab, err));
-    glim_status st = sampler_draw(sampler, logits, prefix, n_prefix, s, token, err);
+    glim_status st = sampler_draw(sampler, logits, prefix, n_prefix, s, NULL, token, err);
     sampler_free(sampler);
     return st;
 }
@@ -45,6 +46,7 @@ struct gen {
     int32_t *prefix; /* prompt and what was generated: [n_prompt + max] */
     size_t n, max;   /* max: new tokens allowed */
     struct text_stream *stream;
+    struct constraint *constraint; /* NULL: anything may follow */
     struct str text, delta;
     glim_on_text *on_text;
     void *user;
@@ -64,6 +66,8 @@ static glim_status gen_check(const struct glim_session *s, const struct glim_req
         return err_set(e, GLIM_REFUSED,
                        "generate: prompt and new tokens: have %zu + %zu, need at most the context's %u", q->n_prompt,
                        *max, n_ctx);
+    if (q->grammar && q->ignore_end)
+        return err_set(e, GLIM_USAGE, "generate: have a grammar and ignore_end, need one of them");
     return sampler_check(&q->sampling, s->model->plan.n_vocab, e);
 }
 
@@ -74,12 +78,15 @@ static glim_status gen_open(struct gen *g, struct glim_err *e)
         return err_nomem(e, "generation", (g->q->n_prompt + g->max) * sizeof *g->prefix);
     memcpy(g->prefix, g->q->prompt, g->q->n_prompt * sizeof *g->prefix);
     g->n = g->q->n_prompt;
+    if (g->q->grammar)
+        TRY(constraint_create(&g->constraint, g->q->grammar, e));
     return text_stream_create(&g->stream, g->q->stop, g->q->n_stop, e);
 }
 
 static void gen_close(struct gen *g)
 {
     mem_free(g->prefix);
+    constraint_free(g->constraint);
     text_stream_free(g->stream);
     str_fini(&g->text);
     str_fini(&g->delta);
@@ -96,17 +103,25 @@ static glim_status gen_show(struct gen *g, int32_t token, bool *cancel, struct g
     return GLIM_OK;
 }
 
+static bool is_end(const struct gen *g, int32_t token)
+{
+    for (size_t i = 0; i < g->q->n_end; i++)
+        if (g->q->end[i] == token)
+            return true;
+    return !g->q->ignore_end && tok_is_end(g->s->model->tok, token);
+}
+
 /* Take one drawn token; *finish is set, and true returned through *done, when generation ends with it. */
 static glim_status gen_take(struct gen *g, int32_t token, enum glim_finish *finish, bool *done, struct glim_err *e)
 {
     bool stopped = false, cancel = false;
     g->prefix[g->n++] = token;
     *done = true;
-    if (!g->q->ignore_end && tok_is_end(g->s->model->tok, token)) {
+    if (is_end(g, token)) {
         *finish = GLIM_FINISH_END;
         return GLIM_OK;
     }
-    struct tok_piece piece = tok_bytes(g->s->model->tok, token, false, false);
+    struct tok_piece piece = tok_bytes(g->s->model->tok, token, g->q->special, false);
     TRY(text_stream_push(g->stream, piece.s, piece.n, &g->delta, &stopped, e));
     TRY(gen_show(g, token, &cancel, e));
     if (cancel)
@@ -117,6 +132,46 @@ static glim_status gen_take(struct gen *g, int32_t token, enum glim_finish *fini
         *finish = GLIM_FINISH_LENGTH;
     else
         *done = false;
+    return GLIM_OK;
+}
+
+/* Logits after the whole prefix, of which the first `known` tokens are computed. */
+static glim_status gen_logits(struct gen *g, size_t known, const float **logits, struct glim_err *e)
+{
+    if (known == g->n)
+        return GLIM_OK;
+    if (known + 1 == g->n)
+        return run_session_append(g->s, g->prefix[known], logits, e);
+    return run_session_eval(g->s, g->prefix, g->n, logits, NULL, NULL, e);
+}
+
+/* Tokens until one ends the generation. Those that a grammar forces are taken without logits, and then computed
+ * together. *first: when the first was there. */
+static glim_status gen_tokens(struct gen *g, const float *logits, enum glim_finish *finish, double *first,
+                              struct glim_err *e)
+{
+    size_t known = g->n;
+    for (bool done = false; !done;) {
+        const uint64_t *mask = NULL;
+        int32_t token = -1;
+        bool none = false;
+        if (g->constraint)
+            TRY(constraint_next(g->constraint, &mask, &token, &none, e));
+        if (none) {
+            *finish = GLIM_FINISH_END;
+            return GLIM_OK;
+        }
+        if (token < 0) {
+            TRY(gen_logits(g, known, &logits, e));
+            known = g->n;
+            TRY(sampler_draw(g->s->sampler, logits, g->prefix, g->n, &g->q->sampling, mask, &token, e));
+        }
+        if (*first == 0)
+            *first = seconds();
+        if (g->constraint)
+            TRY(constraint_accept(g->constraint, token, e));
+        TRY(gen_take(g, token, finish, &done, e));
+    }
     return GLIM_OK;
 }
 
@@ -131,15 +186,8 @@ static glim_status gen_loop(struct gen *g, glim_progress *progress, struct glim_
         r->prefill_s = seconds() - t0;
         return GLIM_OK;
     }
-    for (bool done = false; !done;) {
-        int32_t token;
-        TRY(sampler_draw(g->s->sampler, logits, g->prefix, g->n, &g->q->sampling, &token, e));
-        if (t1 == 0)
-            t1 = seconds();
-        TRY(gen_take(g, token, &r->finish, &done, e));
-        if (!done)
-            TRY(run_session_append(g->s, token, &logits, e));
-    }
+    TRY(gen_tokens(g, logits, &r->finish, &t1, e));
+    t1 = t1 == 0 ? seconds() : t1;
     r->prefill_s = t1 - t0;
     r->decode_s = seconds() - t1;
     if (r->finish == GLIM_FINISH_END || r->finish == GLIM_FINISH_LENGTH) {

@@ -283,6 +283,7 @@ static glim_status open_parts(struct glim_model *m, const struct checkpoint *ck,
         return err_set(e, GLIM_FAILED,
                        "open model: %s: tokenizer: have %zu tokens, need at most the %u rows of the head", ck->path,
                        tok_n(m->tok), m->plan.n_vocab);
+    TRY(model_chat_templates(ck, &m->chat_template, &m->tool_template, e));
     TRY(model_name(m, ck, e));
     m->kv_type = model_kv_type(&m->lv, b);
     struct crew *crew;
@@ -307,6 +308,12 @@ glim_status glim_model_open(struct glim_model **out, const char *path, const str
     glim_status st;
     m->lv = *lever_values(c->set);
     m->lv.home = NULL;
+    m->late = mem_calloc(1, sizeof *m->late);
+    if (!m->late || pthread_mutex_init(&m->late->lock, NULL) != 0) {
+        mem_free(m->late);
+        mem_free(m);
+        return err_nomem(err, "model", sizeof *m->late);
+    }
     TRY_OUT(model_backend(&m->lv, &m->be, err));
     TRY_OUT(checkpoint_open(&ck, path, err));
     TRY_OUT(config_open(&config, &ck, err));
@@ -337,6 +344,11 @@ void glim_model_close(struct glim_model *m)
 {
     if (!m)
         return;
+    grammar_vocab_free(m->late->vocab);
+    pthread_mutex_destroy(&m->late->lock);
+    mem_free(m->late);
+    mem_free(m->chat_template);
+    mem_free(m->tool_template);
     tok_close(m->tok);
     plan_fini(&m->plan);
     arena_fini(&m->weights);

@@ -8,6 +8,16 @@
 glim_status run_plan(const char *path, const struct glim_config *c, uint32_t n_ctx, uint32_t n_seq, struct mem_plan *mp,
                      struct glim_err *e);
 
+/* Where a conversation's form comes from: texts of templates, NULL where there is none, and what errors call them. */
+struct run_templates {
+    const char *text, *tool_text, *name;
+};
+/* The templates over a vocabulary, and the dialect of that name (NULL: the one the template shows). Refused where there
+ * is no template. Close with chat_close. */
+struct chat;
+glim_status run_chat_open(struct chat **out, const struct tokenizer *t, const struct run_templates *from,
+                          const char *dialect, struct glim_err *e);
+
 /* Hidden states after each layer: f32 [n_layer, n_token, dim], computed from nothing. */
 glim_status run_trace(struct glim_session *s, const int32_t *tokens, size_t n_token, float *hidden, struct glim_err *e);
 

@@ -549,13 +549,16 @@ static void draw_all(struct draw *d, const float *x, uint32_t n, uint32_t top)
 }
 
 glim_status sampler_draw(struct sampler *s, const float *logits, const int32_t *prefix, size_t n_prefix,
-                         const struct glim_sampling *p, int32_t *token, struct glim_err *e)
+                         const struct glim_sampling *p, const uint64_t *mask, int32_t *token, struct glim_err *e)
 {
     TRY(sampler_check(p, s->n_vocab, e));
     bool penalties = wants_penalties(p) && n_prefix > 0;
     const float *l = logits;
-    if (penalties || p->n_bias > 0) {
+    if (penalties || p->n_bias > 0 || mask) {
         memcpy(s->x, logits, s->n_vocab * sizeof *s->x);
+        for (uint32_t i = 0; mask && i < s->n_vocab; i++)
+            if (!(mask[i / 64] >> i % 64 & 1))
+                s->x[i] = -INFINITY;
         for (size_t i = 0; i < p->n_bias; i++)
             s->x[p->bias[i].token] += p->bias[i].add;
         if (penalties)

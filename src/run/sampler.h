@@ -20,8 +20,9 @@ glim_status sampler_check(const struct glim_sampling *p, uint32_t n_vocab,
                           struct glim_err *e); /* bounds of every field */
 /* prefix: what the penalties see; the draw is for position n_prefix. NaN or +infinity among the logits is an error that
  * names the id; all at -infinity is refused. Several bias entries of one token add up. The prefix is not read (and may
- * be NULL) while no penalty is on. */
+ * be NULL) while no penalty is on. mask, bit i % 64 of word i / 64: token i may be drawn; NULL: all. The others count
+ * as -infinity, before everything else. */
 glim_status sampler_draw(struct sampler *s, const float *logits, const int32_t *prefix, size_t n_prefix,
-                         const struct glim_sampling *p, int32_t *token, struct glim_err *e);
+                         const struct glim_sampling *p, const uint64_t *mask, int32_t *token, struct glim_err *e);
 
 #endif

@@ -75,8 +75,9 @@ static glim_status stretch(struct tok_work *w, const uint8_t *p, size_t n, bool 
 
 /* ---- special tokens ---- */
 
-/* The longest special token that begins at p; its length in *len, 0 when there is none. */
-static int32_t special_at(const struct tokenizer *t, const uint8_t *p, size_t n, bool control, size_t *len)
+/* The longest special token that begins at p; its length in *len, 0 when there is none. Control tokens: within the
+ * first `trusted` bytes. */
+static int32_t special_at(const struct tokenizer *t, const uint8_t *p, size_t n, size_t trusted, size_t *len)
 {
     int32_t found = -1;
     uint32_t node = 0;
@@ -85,7 +86,7 @@ static int32_t special_at(const struct tokenizer *t, const uint8_t *p, size_t n,
         const struct trie_slot *x = trie_step(&t->special, node, p[i]);
         if (!x)
             break;
-        if (x->id >= 0 && (control || (t->type[x->id] & TOK_TYPE) == TOK_USER)) {
+        if (x->id >= 0 && (i < trusted || (t->type[x->id] & TOK_TYPE) == TOK_USER)) {
             found = x->id;
             *len = i + 1;
         }
@@ -117,29 +118,39 @@ static const uint8_t *skip_spaces_back(const uint8_t *first, const uint8_t *p)
     return p;
 }
 
-static glim_status partition(struct tok_work *w, const uint8_t *text, size_t n, bool control)
+/* Bytes from p on in which control tokens may be found; *run is the one that p lies in, and *from its first byte. */
+static size_t trusted_at(const uint8_t *p, const struct tok_run **run, const uint8_t **from)
+{
+    while ((size_t)(p - *from) >= (*run)->n)
+        *from += (*run)++->n;
+    return (*run)->trusted ? (*run)->n - (size_t)(p - *from) : 0;
+}
+
+static glim_status partition(struct tok_work *w, const uint8_t *text, size_t n, const struct tok_run *run, int flags)
 {
     const struct tokenizer *t = w->t;
-    const uint8_t *end = text + n, *done = text;
+    const uint8_t *end = text + n, *done = text, *from_run = text, *start = flags & TOK_GOES_ON ? NULL : text;
     for (const uint8_t *p = text; p < end;) {
         size_t len = 0;
-        int32_t id = t->special_first[*p] ? special_at(t, p, (size_t)(end - p), control, &len) : -1;
+        int32_t id = -1;
+        if (t->special_first[*p])
+            id = special_at(t, p, (size_t)(end - p), trusted_at(p, &run, &from_run), &len);
         if (id < 0) {
             p++;
             continue;
         }
         const uint8_t *from = t->type[id] & TOK_LSTRIP ? skip_spaces_back(done, p) : p;
-        TRY(stretch(w, done, (size_t)(from - done), done == text));
+        TRY(stretch(w, done, (size_t)(from - done), done == start));
         TRY(tok_push(w, id));
         p += len;
         if (t->type[id] & TOK_RSTRIP)
             p = skip_spaces(p, end);
         done = p;
     }
-    return stretch(w, done, (size_t)(end - done), done == text);
+    return stretch(w, done, (size_t)(end - done), done == start);
 }
 
-static glim_status encode(struct tok_work *w, const uint8_t *text, size_t n, int flags)
+static glim_status encode(struct tok_work *w, const uint8_t *text, size_t n, const struct tok_run *run, int flags)
 {
     if (n > MAX_INPUT)
         return err_set(w->e, GLIM_REFUSED, "cannot tokenise: text: have %zu bytes, need at most %zu", n, MAX_INPUT);
@@ -149,16 +160,26 @@ static glim_status encode(struct tok_work *w, const uint8_t *text, size_t n, int
         return err_nomem(w->e, "token ids", w->cap_id * sizeof *w->id);
     if (flags & TOK_ADD_BOS && w->t->adds_bos)
         TRY(tok_push(w, w->t->bos));
-    return n ? partition(w, text, n, flags & TOK_SPECIAL) : GLIM_OK;
+    return n ? partition(w, text, n, run, flags) : GLIM_OK;
 }
 
 glim_status tok_encode(const struct tokenizer *t, const char *text, size_t n, int flags, int32_t **ids, size_t *n_id,
                        struct glim_err *e)
 {
+    struct tok_run all = {.n = n, .trusted = flags & TOK_SPECIAL};
+    return tok_encode_runs(t, text, &all, 1, flags, ids, n_id, e);
+}
+
+glim_status tok_encode_runs(const struct tokenizer *t, const char *text, const struct tok_run *run, size_t n_run,
+                            int flags, int32_t **ids, size_t *n_id, struct glim_err *e)
+{
     struct tok_work w = {.t = t, .e = e};
+    size_t n = 0;
+    for (size_t i = 0; i < n_run; i++)
+        n += run[i].n;
     *ids = NULL;
     *n_id = 0;
-    glim_status st = encode(&w, (const uint8_t *)text, n, flags);
+    glim_status st = encode(&w, (const uint8_t *)text, n, run, flags);
     mem_free(w.sym);
     mem_free(w.heap);
     str_fini(&w.text);

@@ -194,6 +194,11 @@ bool tok_adds_bos(const struct tokenizer *t)
     return t->adds_bos;
 }
 
+bool tok_is_control(const struct tokenizer *t, int32_t id)
+{
+    return id >= 0 && (size_t)id < tok_n(t) && (t->type[id] & TOK_TYPE) == TOK_CONTROL;
+}
+
 bool tok_is_end(const struct tokenizer *t, int32_t id)
 {
     return id >= 0 && (uint32_t)id < t->n && t->ends[id];

@@ -55,6 +55,7 @@ glim_status tok_open_hf(struct tokenizer **out, const char *dir, struct glim_err
 void tok_close(struct tokenizer *t);
 
 size_t tok_n(const struct tokenizer *t);
+bool tok_is_control(const struct tokenizer *t, int32_t id);
 int32_t tok_bos(const struct tokenizer *t); /* -1 when there is none */
 int32_t tok_eos(const struct tokenizer *t);
 bool tok_adds_bos(const struct tokenizer *t);
@@ -63,10 +64,21 @@ bool tok_is_end(const struct tokenizer *t, int32_t id); /* eos, eot, and what th
 int32_t tok_special(const struct tokenizer *t, const char *s, size_t n);
 const char *tok_pre_name(const struct tokenizer *t); /* for inspect: "smollm", "spm", … */
 
-enum { TOK_ADD_BOS = 1, TOK_SPECIAL = 2 }; /* the values of glim.h */
+/* The first two are glim.h's. TOK_GOES_ON: the text goes on after other tokens, the last of them a control token. */
+enum { TOK_ADD_BOS = 1, TOK_SPECIAL = 2, TOK_GOES_ON = 4 };
 /* *ids in fresh memory (mem_free). Refused: text over 1 GiB, and a byte that the vocabulary has no token for. */
 glim_status tok_encode(const struct tokenizer *t, const char *text, size_t n, int flags, int32_t **ids, size_t *n_id,
                        struct glim_err *e);
+/* A stretch of a text, and whether control tokens may be looked for in it. */
+struct tok_run {
+    size_t n; /* bytes */
+    bool trusted;
+};
+/* As tok_encode, but a control token is recognised only where all of its bytes lie in one trusted run (TOK_SPECIAL is
+ * implied). The runs' n add up to the text's. Words are cut as if the text were one piece, so trusted text alone gives
+ * tok_encode's ids. */
+glim_status tok_encode_runs(const struct tokenizer *t, const char *text, const struct tok_run *run, size_t n_run,
+                            int flags, int32_t **ids, size_t *n_id, struct glim_err *e);
 /* The bytes one token stands for; control tokens give none unless `special`. Valid while t lives. first: the token
  * opens the text (a SentencePiece vocabulary then drops the space it added). Out-of-range ids give none. */
 struct tok_piece tok_bytes(const struct tokenizer *t, int32_t id, bool special, bool first);

@@ -11,8 +11,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 from glimtest import DATA, GLIM, glim  # noqa: E402
 
 LLAMA = os.path.join(DATA, "gguf", "llama.f32.gguf")
-COMMANDS = ["run", "tokenize", "detokenize", "logits", "bench", "inspect", "plan", "levers", "doctor", "pull", "version"]
-WITH_LEVERS = ["run", "tokenize", "detokenize", "logits", "bench", "plan", "doctor", "levers", "pull"]
+COMMANDS = ["run", "chat", "tokenize", "detokenize", "logits", "bench", "inspect", "plan", "levers", "text", "doctor", "pull", "version"]
+WITH_LEVERS = ["run", "chat", "tokenize", "detokenize", "logits", "bench", "plan", "doctor", "levers", "pull"]
 
 
 def fails(code, *args, **kw):

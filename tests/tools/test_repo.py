@@ -254,14 +254,15 @@ def test_formatting(tmp_path):
     assert r.returncode == 0, "run make format; these differ:\n" + "\n".join(bad)
 
 
-def test_lever_page_is_current():
+@pytest.mark.parametrize("command, page, word", [(["levers", "--markdown"], "LEVERS.md", "GLIM_"), (["text"], "TEXT.md", "| `")])
+def test_generated_page_is_current(command, page, word):
     glim = ROOT / "build/glim"
     assert glim.exists(), "build/glim is missing: run make first"
     env = {k: v for k, v in os.environ.items() if not k.startswith(("GLIM_", "MUSER_", "METRALE_", "TQ_PLUS_"))}
-    r = subprocess.run([glim, "levers", "--markdown"], cwd=ROOT, capture_output=True, text=True, env=env)
+    r = subprocess.run([glim, *command], cwd=ROOT, capture_output=True, text=True, env=env)
     assert r.returncode == 0, r.stderr
-    assert r.stdout.count("GLIM_") > 10
-    assert r.stdout == (ROOT / "docs/LEVERS.md").read_text(), "docs/LEVERS.md is out of date: run make docs"
+    assert r.stdout.count(word) > 10
+    assert r.stdout == (ROOT / "docs" / page).read_text(), f"docs/{page} is out of date: run make docs"
 
 
 def test_modules_are_those_of_the_build():

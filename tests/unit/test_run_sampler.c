@@ -109,7 +109,7 @@ static int32_t draw_at(struct sampler *s, const float *l, size_t pos, const stru
 {
     int32_t t = -1;
     struct glim_err e = {0};
-    glim_status st = sampler_draw(s, l, NULL, pos, p, &t, &e);
+    glim_status st = sampler_draw(s, l, NULL, pos, p, NULL, &t, &e);
     if (st != GLIM_OK)
         fail_msg("%s", e.message);
     return t;
@@ -465,8 +465,8 @@ static void a_draw_depends_on_seed_and_position_only(void **state)
         int32_t t;
         for (size_t j = 0; j < POS; j++)
             prefix[j] = (int32_t)(N * rnd());
-        assert_int_equal(sampler_draw(s, other, prefix, POS, &q, &t, NULL), GLIM_OK);
-        assert_int_equal(sampler_draw(s, l, prefix, i, &p, &t, NULL), GLIM_OK);
+        assert_int_equal(sampler_draw(s, other, prefix, POS, &q, NULL, &t, NULL), GLIM_OK);
+        assert_int_equal(sampler_draw(s, l, prefix, i, &p, NULL, &t, NULL), GLIM_OK);
         assert_int_equal(t, first[i]);
         fresh = make(N);
         assert_int_equal(draw_at(fresh, l, i, &p), first[i]);
@@ -492,7 +492,7 @@ static void bias_and_penalties_edit_the_logits(void **state)
     p.temperature = 0;
 #define GREEDY(want)                                                                                                   \
     do {                                                                                                               \
-        assert_int_equal(sampler_draw(s, l, prefix, 6, &p, &t, NULL), GLIM_OK);                                        \
+        assert_int_equal(sampler_draw(s, l, prefix, 6, &p, NULL, &t, NULL), GLIM_OK);                                  \
         assert_int_equal(t, want);                                                                                     \
     } while (0)
     GREEDY(0);
@@ -596,20 +596,20 @@ static void bad_logits_are_errors(void **state)
                 snprintf(want, sizeof want, "token %d:", at);
                 p.temperature = greedy ? 0.0f : 1.0f;
                 l[at] = kind ? NAN : INFINITY;
-                assert_int_equal(sampler_draw(s, l, NULL, 0, &p, &t, &e), GLIM_FAILED);
+                assert_int_equal(sampler_draw(s, l, NULL, 0, &p, NULL, &t, &e), GLIM_FAILED);
                 assert_non_null(strstr(e.message, want));
                 l[at] = 0;
             }
     for (int i = 0; i < N; i++)
         l[i] = -INFINITY;
-    assert_int_equal(sampler_draw(s, l, NULL, 0, &p, &t, &e), GLIM_REFUSED);
+    assert_int_equal(sampler_draw(s, l, NULL, 0, &p, NULL, &t, &e), GLIM_REFUSED);
     l[77] = -1e38f; /* the only one left, and far below */
     for (size_t pos = 0; pos < 50; pos++)
         assert_int_equal(draw_at(s, l, pos, &p), 77);
     p.repeat_penalty = 2;
     for (int i = 0; i < 2; i++) { /* and a refused prefix leaves no trace in the counts */
-        assert_int_equal(sampler_draw(s, l, (int32_t[]){5, 5, N}, 3, &p, &t, &e), GLIM_USAGE);
-        assert_int_equal(sampler_draw(s, l, (int32_t[]){5, -1, 5}, 3, &p, &t, &e), GLIM_USAGE);
+        assert_int_equal(sampler_draw(s, l, (int32_t[]){5, 5, N}, 3, &p, NULL, &t, &e), GLIM_USAGE);
+        assert_int_equal(sampler_draw(s, l, (int32_t[]){5, -1, 5}, 3, &p, NULL, &t, &e), GLIM_USAGE);
     }
     sampler_free(s);
 }
@@ -629,7 +629,7 @@ static void drawing_allocates_nothing(void **state)
     int32_t t, prefix[] = {1, 2, 3};
     long before = mem_count();
     for (int i = 0; i < 20; i++)
-        assert_int_equal(sampler_draw(s, l, prefix, 3, &p, &t, NULL), GLIM_OK);
+        assert_int_equal(sampler_draw(s, l, prefix, 3, &p, NULL, &t, NULL), GLIM_OK);
     assert_int_equal(mem_count(), before);
     sampler_free(s);
 }

@@ -141,6 +141,13 @@ static void metaspace_first_is_for_the_first_stretch(void **state)
     expect_ids(t, "a<u>a", 5, TOK_SPECIAL, "5 9 0");
     expect_ids(t, "<u>a", 4, TOK_SPECIAL, "9 0");
     expect_ids(t, "<u>a<u>a", 8, TOK_SPECIAL, "9 0 9 0");
+    int32_t *id; /* a text that goes on after a control token does not begin anything */
+    size_t n;
+    struct glim_err e;
+    static const struct tok_run all = {1, true};
+    assert_int_equal(tok_encode_runs(t, "a", &all, 1, TOK_GOES_ON, &id, &n, &e), GLIM_OK);
+    assert_true(n == 1 && id[0] == 0);
+    mem_free(id);
     expect_round_trip(t, "a<u>a", 5, TOK_SPECIAL);
     expect_round_trip(t, "<u> a", 5, TOK_SPECIAL);
     assert_string_equal(tok_pre_name(t), "spm-bpe");

@@ -185,6 +185,42 @@ static void special_tokens_are_cut_out_first(void **state)
     tok_close(t);
 }
 
+static void expect_runs(struct tokenizer *t, const char *text, const struct tok_run *run, size_t n_run, int flags,
+                        const char *want)
+{
+    struct glim_err e = {0};
+    int32_t *id;
+    size_t n, at = 0;
+    char have[300] = "";
+    assert_int_equal(tok_encode_runs(t, text, run, n_run, flags, &id, &n, &e), GLIM_OK);
+    for (size_t i = 0; i < n; i++)
+        at += (size_t)snprintf(have + at, sizeof have - at, "%s%d", i ? " " : "", id[i]);
+    assert_string_equal(have, want);
+    mem_free(id);
+}
+
+/* What a user typed cannot become a control token, also not together with what the template wrote around it. */
+static void control_tokens_lie_in_trusted_runs(void **state)
+{
+    (void)state;
+    struct made m;
+    make_bpe(&m, "gpt-2");
+    struct tokenizer *t = open_spec(&m.spec);
+    static const struct tok_run mixed[] = {{3, true}, {8, false}, {10, true}};
+    expect_runs(t, "<s>hello<s><|im_end|>", mixed, 3, 0, "261 259 60 115 62 262");
+    static const struct tok_run across[] = {{1, true}, {2, false}, {3, true}, {0, false}, {3, true}};
+    expect_runs(t, "<s><s><s>", across, 5, 0, "60 115 62 261 261");
+    static const struct tok_run begun[] = {{2, false}, {1, true}};
+    expect_runs(t, "<s>", begun, 2, 0, "60 115 62");
+    static const struct tok_run user[] = {{3, false}, {4, false}};
+    expect_runs(t, "<tool>x", user, 2, 0, "263 120");             /* user-defined tokens are text */
+    static const struct tok_run word[] = {{3, true}, {3, false}}; /* words are cut as if there were no runs */
+    expect_runs(t, " hello", word, 2, 0, "260");
+    assert_true(tok_is_control(t, 261) && !tok_is_control(t, 263) && !tok_is_control(t, -1));
+    assert_false(tok_is_control(t, 266));
+    tok_close(t);
+}
+
 static void decoding_leaves_out_control_tokens(void **state)
 {
     (void)state;
@@ -603,6 +639,7 @@ int main(void)
         cmocka_unit_test(the_byte_alphabet_is_gpt2s),
         cmocka_unit_test(merges_go_by_rank),
         cmocka_unit_test(special_tokens_are_cut_out_first),
+        cmocka_unit_test(control_tokens_lie_in_trusted_runs),
         cmocka_unit_test(decoding_leaves_out_control_tokens),
         cmocka_unit_test(ends_come_from_ids_and_spellings),
         cmocka_unit_test(every_listed_name_of_a_pre_tokeniser_opens),

@@ -1,0 +1,219 @@
+/* Inside a matcher: positions of texts, and masks.
+ *
+ * A *frame* is the bottom of all texts, or a set of entries: where a rule was called from, and how many turns of it
+ * must and may still follow. All calls of one rule at one place of a text share one frame, so the stacks of an
+ * ambiguous text form a graph whose size does not multiply. A *thread* is a state and the frame of its rule; a *config*
+ * is a set of threads: all that a position in a text means for what may follow. Frames and configs are kept once each
+ * (equal ones have the same number), so a state is one number, a snapshot costs nothing, and what follows a byte is
+ * remembered in a row of the config: the automaton is made deterministic as far as texts need it.
+ *
+ * Masks are remembered relative to a hole. A config is divided by the nearest wide frames below its threads; each of
+ * these is replaced by the hole, and counts that are larger than the longest token are made endless. What the
+ * vocabulary does in such a relative config is walked once: the tokens that it admits, and the trie nodes at which the
+ * hole is reached with more bytes to come. These continue from the frame that the hole stands for, again relative to
+ * the next hole: a mask is a few remembered sets joined, whatever lies on the stack, and exact. Tries are divided by
+ * token length so that a nearly used up count concerns few tokens.
+ *
+ * Bounds: the bytes of all this (limits.bytes; what no state needs is dropped once, then the call is refused), and the
+ * steps of one call (M_WORK_MAX). One thread at a time. */
+#ifndef GLIM_TEXT_GRAMMAR_MATCH_H
+#define GLIM_TEXT_GRAMMAR_MATCH_H
+
+#include "text/grammar_impl.h"
+
+/* ---- the vocabulary as tries (grammar_vocab.c) ---- */
+
+enum { V_PART = 4, V_NONE = 0xFFFFFFFF, V_PIECE_MAX = 4096 };
+
+/* Nodes in depth-first order: those below node i are i + 1 .. skip - 1. */
+struct v_node {
+    uint32_t skip;
+    uint32_t token; /* the first token that ends here; V_NONE */
+    uint32_t rank;  /* the tokens from here to the node at skip are ranked[rank] .. [its rank - 1] */
+    uint16_t depth;
+    uint16_t kinds; /* of what is below: bits 1 << kind */
+    uint8_t byte;
+    uint8_t more; /* further tokens have the same bytes */
+};
+
+struct grammar_vocab {
+    size_t n_piece, n_word;
+    struct v_node *node; /* and one after the last, for its rank */
+    size_t n_node;
+    uint32_t *ranked; /* tokens in the order of their nodes */
+    size_t n_ranked;
+    uint32_t root[V_PART], longest[V_PART]; /* trie of the tokens of at most `longest` bytes, and more than before */
+    uint32_t *same;                         /* [n_piece] next token with the same bytes; V_NONE */
+    uint32_t *piece;                        /* [n_piece + 1] where a token's bytes begin in text */
+    char *text;
+    uint64_t *end; /* [n_word] */
+};
+
+/* Kinds of what tokens are made of: characters of more than one byte (perhaps cut at the token's end), bytes that are
+ * no UTF-8, and some sorts of ASCII, which v_kind tells apart. */
+enum { V_KIND_CHAR, V_KIND_BAD };
+uint8_t v_kind(uint8_t byte);
+
+/* The bytes that begin a longer character: which follow at once, and how many in all. */
+enum { V_LEADS = 8 };
+extern const struct v_lead {
+    uint8_t first, last, lo, hi, more;
+} v_leads[V_LEADS];
+
+static inline bool bit_get(const uint64_t *w, size_t i)
+{
+    return w[i / 64] >> (i % 64) & 1;
+}
+static inline void bit_set(uint64_t *w, size_t i)
+{
+    w[i / 64] |= (uint64_t)1 << (i % 64);
+}
+
+/* ---- frames, threads, configs (grammar_pool.c) ---- */
+
+enum { M_BOTTOM = 0, M_HOLE = 1 }; /* frames */
+enum { M_FAILED = 0, M_DEAD = 1 }; /* configs: none (or not known yet); without threads */
+enum { M_WORK_MAX = 1 << 22, M_VISITS = 16 };
+
+struct m_entry {
+    uint32_t rule, ret, parent; /* after the turns of `rule`, go on at ret in frame parent */
+    uint32_t min, max;          /* turns, this one included */
+};
+
+struct m_frame {
+    uint32_t first, n; /* entries */
+    uint32_t pop;      /* the config after its rule is complete; M_FAILED = not known yet */
+    bool wide;
+};
+
+struct m_config {
+    uint32_t first, n; /* threads */
+    uint32_t row;      /* + 1; 0 = none yet */
+    bool bottom, hole; /* a thread is complete there */
+    bool leaf;         /* and there is no other */
+    uint8_t visits;    /* of walks, up to M_VISITS: then same is known */
+    uint16_t same;     /* kinds of which everything leads back here, and to no hole on the way */
+};
+
+struct m_pending {
+    uint32_t order, rule; /* rule: to be started */
+    struct m_entry e;
+};
+
+struct m_memo {
+    uint32_t first, n; /* of bits (dense) or of list */
+    uint32_t pops;     /* list number; 0 = the hole is not reached before a token's end */
+    bool dense;
+};
+
+struct m_list {
+    uint32_t first, n;
+};
+
+struct m_pair {
+    uint32_t a, b;
+};
+
+struct grammar_matcher {
+    const struct grammar *g;
+    const struct grammar_vocab *v;
+    uint32_t start; /* config before the first byte */
+
+    struct m_frame *frame;
+    size_t n_frame, cap_frame;
+    struct m_entry *entry;
+    size_t n_entry, cap_entry;
+    struct m_config *config;
+    size_t n_config, cap_config;
+    uint64_t *thread; /* state << 32 | frame */
+    size_t n_thread, cap_thread;
+    uint32_t *row; /* [n_row][n_class] configs */
+    size_t n_row, cap_row;
+    struct g_table slot_frame, slot_config;
+
+    /* one step */
+    uint64_t *todo, *out;
+    size_t n_todo, cap_todo, n_out, cap_out;
+    struct m_seen {
+        uint64_t thread;
+        uint32_t stamp;
+    } * seen;
+    size_t n_seen, cap_seen;
+    uint32_t stamp;
+    struct m_pending *heap;
+    size_t n_heap, cap_heap;
+    struct m_entry *set;
+    size_t n_set, cap_set;
+
+    /* masks */
+    struct m_memo *memo;
+    size_t n_memo, cap_memo;
+    struct m_list *list; /* [0] is none; [1 + p] the root of trie p alone */
+    size_t n_list, cap_list;
+    uint32_t *data; /* of lists, sparse sets and divisions */
+    size_t n_data, cap_data;
+    uint64_t *bits;
+    size_t n_bits, cap_bits;
+    struct g_table slot_memo, slot_list, slot_divided;
+    uint64_t *scratch; /* [n_word], all zero between calls */
+    uint64_t *forced;  /* [n_word] grammar_forced's mask; NULL until it is asked for */
+    uint32_t *path;    /* [longest + 1] configs */
+    uint32_t *pops, *group;
+    size_t n_pops, cap_pops, n_group, cap_group;
+    struct m_pair *work;
+    size_t n_work, cap_work;
+
+    size_t bytes;     /* of everything that grows */
+    uint64_t steps;   /* of the running call */
+    uint64_t give_up; /* dividing ends in failure when steps are more */
+    glim_status why;  /* why the running call failed */
+    struct grammar_state *states;
+};
+
+struct grammar_state {
+    struct grammar_matcher *m;
+    struct grammar_state *prev, *next;
+    uint32_t *at; /* [n] configs: at[0] before the first step */
+    size_t n, cap;
+};
+
+/* As mem_grow, for n elements and `more`, within the limit. */
+bool m_room(struct grammar_matcher *m, void **arr, size_t *cap, size_t n, size_t more, size_t size);
+bool m_table_room(struct grammar_matcher *m, struct g_table *t);
+
+/* The frame of m->set's entries, which are reordered. M_FAILED does not exist here: false on failure. */
+bool m_frame_of_set(struct grammar_matcher *m, bool wide, uint32_t *frame);
+bool m_set_add(struct grammar_matcher *m, struct m_entry e);
+/* One closure: begin, reach any states, end: the config. M_FAILED on failure (m->why). */
+void m_begin(struct grammar_matcher *m);
+void m_reach(struct grammar_matcher *m, uint32_t state, uint32_t frame);
+uint32_t m_end(struct grammar_matcher *m);
+/* The config of m->out's threads as they are. */
+uint32_t m_config_of_out(struct grammar_matcher *m);
+bool m_out_add(struct grammar_matcher *m, uint32_t state, uint32_t frame);
+
+uint32_t m_step(struct grammar_matcher *m, uint32_t config, uint8_t cls); /* remembered; M_FAILED on failure */
+uint32_t m_step_new(struct grammar_matcher *m, uint32_t config, uint8_t cls);
+bool m_row(struct grammar_matcher *m, uint32_t config); /* makes room for what is remembered */
+uint32_t m_pop(struct grammar_matcher *m, uint32_t frame);
+
+/* ---- states (grammar_match.c) ---- */
+
+void m_calm(struct grammar_matcher *m); /* before a call's work, and before it is tried again */
+glim_status m_failed(const struct grammar_matcher *m, struct glim_err *e); /* why it failed, as a sentence */
+/* As grammar_accept_bytes, from where another state of the matcher is. */
+glim_status g_accept_from(struct grammar_state *s, const struct grammar_state *from, const void *p, size_t n,
+                          struct glim_err *e);
+
+/* ---- masks (grammar_mask.c) ---- */
+/* From trie node `top`, reached in `config`: the bits of the tokens below that are admitted, and, appended to m->pops,
+ * the nodes with more below at which the hole is reached. */
+bool m_walk(struct grammar_matcher *m, uint32_t config, uint32_t top, uint64_t *bits);
+void v_admit(const struct grammar_vocab *v, const struct v_node *n, uint64_t *bits); /* the tokens that end at n */
+bool m_mask(struct grammar_matcher *m, uint32_t config, uint64_t *bits);
+bool m_mask_init(struct grammar_matcher *m);
+
+/* ---- dropping what no state needs (grammar_gc.c) ---- */
+bool m_collect(struct grammar_matcher *m);
+
+#endif

@@ -1,0 +1,52 @@
+"""If these fail, a real model does not keep to a schema it was given, or a real conversation is read again at each turn."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
+from glimtest import GLIM, glim, real_model  # noqa: E402
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 24},
+        "age": {"type": "integer", "minimum": 0, "maximum": 120},
+        "email": {"type": "string", "format": "email", "maxLength": 40},
+        "tags": {"type": "array", "items": {"enum": ["friend", "family", "work"]}, "maxItems": 3},
+        "address": {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}},
+                                                 "required": ["city"], "additionalProperties": False}]},
+    },
+    "required": ["name", "age", "tags"],
+    "additionalProperties": False,
+}
+
+
+def test_json_is_valid_in_a_hundred_of_a_hundred_runs(tmp_path):
+    jsonschema = pytest.importorskip("jsonschema")
+    model, path = real_model("smollm2-135m"), tmp_path / "person.json"
+    path.write_text(json.dumps(PERSON))
+    texts = set()
+    for seed in range(100):
+        r = json.loads(glim("run", "-m", model, "--chat", "Invent a person, as JSON.", "--json-schema", path, "--temp", "1.2",
+                            "--seed", seed, "-n", "400", "--json").stdout)
+        assert r["finish_reason"] == "end"
+        jsonschema.validate(json.loads(r["message"]["content"]), PERSON)
+        texts.add(r["message"]["content"])
+    assert len(texts) > 50  # seeds matter
+
+
+def test_ten_turns_read_only_what_is_new():
+    lines = ["My name is Ada.", "I like horses.", "What is my name?", "Tell me about the sea.", "Shorter, please.", "And the sky?",
+             "Why?", "What did I say that I like?", "Count to five.", "Goodbye!"]
+    r = subprocess.run([GLIM, "chat", "-m", real_model("smollm2-135m"), "-v", "-n", "60"], input="\n".join(lines) + "\n",
+                       capture_output=True, text=True)
+    assert r.returncode == 0, r.stderr
+    turns = [tuple(map(int, m)) for m in re.findall(r"\[read (\d+) of (\d+) tokens at \S+ tok/s, wrote (\d+) at", r.stderr)]
+    assert len(turns) == 10
+    for (_, before, wrote), (read, prompt, _) in zip(turns, turns[1:]):
+        assert read == prompt - (before + wrote - 1)
+    assert sum(t[0] for t in turns) < turns[-1][1]
