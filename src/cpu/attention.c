@@ -17,6 +17,7 @@ struct attn_run {
     size_t n_block;
     unsigned char *alone; /* a room for each member */
     size_t alone_bytes;
+    size_t grain; /* walks a member takes at a time: one, or all of a block */
     struct crew_queue queue;
 };
 
@@ -59,14 +60,27 @@ size_t attn_scratch_bytes(const struct op_limits *l, int n_thread)
 
 /* ---- walks ---- */
 
+/* Walk number i: later positions go first, because they see more. Sequences that decode are done one after the other,
+ * because a page holds all heads side by side; of a prompt, all blocks of a KV head before the next head, so that it
+ * stays in a member's cache. */
+static struct attn_item walk_number(const struct attn_run *r, size_t i)
+{
+    size_t parts = r->call.parts, n = r->n_block;
+    size_t block = r->grain > 1 ? i / parts : i % n, part = r->grain > 1 ? i % parts : i / n;
+    return (struct attn_item){&r->block[n - 1 - block], attn_part(&r->call, (uint32_t)part)};
+}
+
 static void alone_member(void *arg, int member, int n_member)
 {
-    (void)n_member;
     struct attn_run *r = arg;
-    size_t parts = r->call.parts, number, last;
-    while (crew_take(&r->queue, r->n_block * parts, 1, &number, &last))
-        r->walker->alone(&r->call, &r->block[r->n_block - 1 - number / parts], /* later positions see more */
-                         attn_part(&r->call, (uint32_t)(number % parts)), r->alone + (size_t)member * r->alone_bytes);
+    size_t n = r->n_block * r->call.parts, i, last;
+    while (crew_take(&r->queue, n, r->grain, &i, &last))
+        for (; i < last; i++) {
+            /* the others take theirs meanwhile */
+            size_t next = i + 1 < last ? i + 1 : last + (size_t)(n_member - 1) * r->grain;
+            r->walker->alone(&r->call, walk_number(r, i), walk_number(r, next < n ? next : i),
+                             r->alone + (size_t)member * r->alone_bytes);
+        }
 }
 
 /* Rough nanoseconds of a block on one thread. */
@@ -131,6 +145,7 @@ void cpu_attention(struct op_ctx *c, struct rows y, struct rows q, const struct 
     double ns = cut_blocks(&r);
     if (priv->n_thread > 1)
         ns = do_large_blocks(c, &r, ns, base + lay.together_at);
+    r.grain = b->n_span == r.n_block && r.n_block >= 4 * (size_t)priv->n_thread ? r.call.parts : 1;
     if (r.n_block != 0)
         cpu_run(c, alone_member, &r, ns);
 }

@@ -179,11 +179,12 @@ static void walk_values(const struct attn_call *a, const struct walk *w, size_t 
 
 /* ---- by one member ---- */
 
-static void walk_alone(const struct attn_call *a, const struct attn_block *b, struct attn_part part, void *room)
+static void walk_alone(const struct attn_call *a, struct attn_item now, struct attn_item next, void *room)
 {
+    (void)next;
     struct attn_job job;
     struct walk w = {.job = &job, .n_job = 1, .room = room};
-    walk_start(a, &w, b, part.head, part.n_head, ALONE_SCORES);
+    walk_start(a, &w, now.b, now.part.head, now.part.n_head, ALONE_SCORES);
     for (uint32_t p = w.first_page; p < w.end_page;) {
         p = walk_chunk(&w, p);
         walk_scores(a, &w, 0, job.n_page);

@@ -47,13 +47,14 @@ static void cut_queries(struct q8_job *j, unsigned char **room, size_t n, size_t
 /* What a tile of n queries needs on its way. */
 static size_t tile_bytes(size_t n)
 {
-    return line(n * KV8_TILE * 4) + line(n * KV8_TILE) + 2 * line(n * 4);
+    return line(n * KV8_TILE * 4) + line(n * KV8_TILE) + line(n * KV_PAGE * 4) + 2 * line(n * 4);
 }
 
 static void cut_tile(struct q8_job *j, unsigned char **room, size_t n)
 {
     j->s = take(room, n * KV8_TILE * sizeof(float));
     j->p = take(room, n * KV8_TILE);
+    j->tops = take(room, n * KV_PAGE * sizeof(float));
     j->c = take(room, n * sizeof(float));
     j->w = take(room, n * sizeof(float));
 }
@@ -134,16 +135,34 @@ static void job_tile(struct q8_job *j, const struct attn_call *a, const struct a
     uint32_t first = attn_first_page(a, b), end = attn_end_page(b);
     j->first = t * Q8_PAGES > first ? t * Q8_PAGES : first;
     j->n_page = ((t + 1) * Q8_PAGES < end ? (t + 1) * Q8_PAGES : end) - j->first;
+}
+
+/* Sets what comes next, of a KV head that is at k and v in page 0: pages [from, end) of a page table, the last one
+ * again where there are no more. */
+static void job_next(struct q8_job *j, const uint8_t *k, const uint8_t *v, const uint32_t *page, uint32_t from,
+                     uint32_t end)
+{
     for (uint32_t i = 0; i < Q8_PAGES; i++) {
-        uint32_t next = j->first + j->n_page + i;
-        j->next[i] = j->page[next < end ? next : end - 1];
+        size_t at = page[from + i < end ? from + i : end - 1] * j->page_bytes;
+        j->next_k[i] = k + at;
+        j->next_v[i] = v + at;
     }
+}
+
+/* The same, of the walk after this one. */
+static void job_next_walk(struct q8_job *j, const struct attn_call *a, struct attn_item next)
+{
+    size_t at = next.part.kv_head * kv8_head_bytes(j->head_dim);
+    job_next(j, (const uint8_t *)a->kv->k + at, (const uint8_t *)a->kv->v + at,
+             a->map.page + next.b->seq * a->map.stride, attn_first_page(a, next.b), attn_end_page(next.b));
 }
 
 /* ---- by one member ---- */
 
-static void walk_alone(const struct attn_call *a, const struct attn_block *b, struct attn_part part, void *room)
+static void walk_alone(const struct attn_call *a, struct attn_item now, struct attn_item next, void *room)
 {
+    const struct attn_block *b = now.b;
+    struct attn_part part = now.part;
     const struct q8_kernels *k = a->k->q8;
     unsigned char *at = room;
     struct q8_job j;
@@ -155,9 +174,14 @@ static void walk_alone(const struct attn_call *a, const struct attn_block *b, st
     uint32_t end = (uint32_t)ceil_div(attn_end_page(b), Q8_PAGES);
     for (uint32_t t = attn_first_page(a, b) / Q8_PAGES; t < end; t++) {
         job_tile(&j, a, b, t);
+        if (t + 1 < end)
+            job_next(&j, j.k, j.v, j.page, j.first + j.n_page, attn_end_page(b));
+        else
+            job_next_walk(&j, a, next);
         k->scores(&j);
-        k->softmax(&j);
+        k->tops(&j);
         k->take(&j);
+        k->weights(&j);
         k->values(&j);
     }
     k->finish(&j, result_at(a, b, part.head), a->y.stride, 0, j.n_query);
@@ -190,8 +214,9 @@ static void together_tiles(void *arg, int member, int n_member)
         j.u += t * n * KV_PAGE;
         j.sum += t * n * j.dim;
         job_tile(&j, g->a, g->b, g->tile + (uint32_t)t);
+        job_next(&j, j.k, j.v, j.page, j.first + j.n_page, attn_end_page(g->b));
         k->scores(&j);
-        k->softmax(&j);
+        k->tops(&j);
         k->sums(&j);
     }
 }

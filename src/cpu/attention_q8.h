@@ -5,12 +5,13 @@
  * once for all of them. A tile is 64 tokens, four pages from a multiple of 64. It goes through
  *
  *   scores   q·k: a lane a token, four dims a vpdpbusd
- *   softmax  the tile's largest score, p = 2^(s - top) as bytes, lane sums; none of it knows the running maximum
+ *   tops     the tile's largest score
  *   take     running maximum, the factors c of what is there and w of the tile
+ *   weights  p = 2^(s - top) as bytes, lane sums u; l = l * c + w * u
  *   values   p·v: a lane a dim, four tokens a vpdpbusd; o = o * c + w * sum
  *
- * Nothing before `take` knows of other tiles, so tiles may be computed in any order by anyone (sums instead of values)
- * and merged in ascending order later, with the same bits. */
+ * p, u and the sums know nothing of other tiles, so tiles may be computed in any order by anyone (`sums`) and merged in
+ * ascending order later, with the same bits. */
 #ifndef GLIM_CPU_ATTENTION_Q8_H
 #define GLIM_CPU_ATTENTION_Q8_H
 
@@ -36,30 +37,33 @@ struct q8_job {
     float *m, *l, *o; /* [n_query], [n_query][16], [n_query][dim] */
     /* the tile: page numbers [first, first + n_page) of the sequence */
     uint32_t first, n_page;
-    uint32_t next[Q8_PAGES]; /* pools' page numbers of the tile that comes next, to be fetched early */
-    float *s;                /* [n_query][64] scores */
-    uint8_t *p;              /* [n_query][64] */
-    float *top;              /* [n_query] */
-    float *u;                /* [n_query][16] */
-    float *c, *w;            /* [n_query] */
-    int32_t *sum;            /* [n_query][dim]: what `sums` leaves for `merge` */
+    const uint8_t *next_k[Q8_PAGES], *next_v[Q8_PAGES]; /* where the tile is that comes next, to be fetched early */
+    float *s;                                           /* [n_query][64] scores */
+    uint8_t *p;                                         /* [n_query][64] */
+    float *tops;                                        /* [n_query][16]: the lanes' */
+    float *top;                                         /* [n_query] */
+    float *u;                                           /* [n_query][16]: what `sums` leaves for `merge` */
+    float *c, *w;                                       /* [n_query] */
+    int32_t *sum;                                       /* [n_query][dim]: the same */
 };
 
 struct q8_kernels {
     /* The job's queries, from head 0 of row 0 on. */
     void (*encode)(const struct q8_job *j, const float *q, size_t stride, float scale);
     void (*scores)(const struct q8_job *j);
-    void (*softmax)(const struct q8_job *j);
+    void (*tops)(const struct q8_job *j);
     void (*take)(const struct q8_job *j);
+    void (*weights)(const struct q8_job *j);
     void (*values)(const struct q8_job *j);
-    void (*sums)(const struct q8_job *j);
-    /* take and values of n_tile tiles whose top, u and sum lie one after the other; queries [q0, q1). */
+    void (*sums)(const struct q8_job *j); /* instead of take, weights and values */
+    /* take, weights and values of n_tile tiles whose top, u and sum lie one after the other; queries [q0, q1). */
     void (*merge)(const struct q8_job *j, uint32_t n_tile, uint32_t q0, uint32_t q1);
     /* Row r, head h of the job goes to y + r * stride + h * head_dim; queries [q0, q1). */
     void (*finish)(const struct q8_job *j, float *y, size_t stride, uint32_t q0, uint32_t q1);
-    /* k.n = v.n <= 4 tokens of all KV heads into lanes from `lane` on of their pages; of one quad. */
+    /* k.n = v.n <= 4 tokens of all KV heads into lanes from `lane` on of their pages; of one quad. sole: nobody else
+     * writes other tokens of the quad at the same time, though they share words. */
     void (*append)(const struct kv_layer *kv, uint8_t *k_page, uint8_t *v_page, uint32_t lane, struct rows k,
-                   struct rows v);
+                   struct rows v, bool sole);
 };
 
 extern const struct q8_kernels q8_generic, q8_avx2, q8_avx512;

@@ -7,7 +7,7 @@
 #include "cpu/q8_encode.h"
 #include "cpu/unroll.h"
 
-enum { Q8_MAX_Q = LANES_INT_Q, Q8_MAX_V = 4, Q8_QUADS = KV8_RUN / 4 };
+enum { Q8_MAX_Q = LANES_INT_Q, Q8_MAX_V = 4, Q8_QUADS = KV8_RUN / 4, Q8_EXPS = 8 };
 enum { FETCH_Q = 4 }; /* tiles of so few queries wait for memory and fetch the next tile's pages meanwhile */
 
 /* Queries of the next tile when n are left: the few sizes there are. */
@@ -105,6 +105,31 @@ static void q8_cap(float *s, uint32_t nq, uint32_t np, vf cap)
             v_store(s + i, v_softcap(v_load(s + i), cap));
 }
 
+typedef vf q8_scores[Q8_MAX_Q][Q8_MAX_V];
+
+/* s of what q·k became, and the lanes' tops so far. */
+LANES_INLINE void q8_store_scores(const struct q8_job *j, q8_scores x, const int nq, const int np, uint32_t q0,
+                                  uint32_t p0)
+{
+    float *s = j->s + (size_t)q0 * KV8_TILE + p0 * KV_PAGE;
+    UNROLL for (int p = 0; p < np; p++)
+    {
+        vf e = v_load_f16(q8_scales(j, q8_page(j, j->v, p0 + (uint32_t)p))), log2e = v_set(OP_LOG2E);
+        UNROLL for (int i = 0; i < nq; i++)
+        {
+            x[i][p] = v_fma(x[i][p], log2e, e);
+            v_store(s + i * KV8_TILE + p * KV_PAGE, x[i][p]);
+        }
+    }
+    UNROLL for (int i = 0; i < nq; i++)
+    {
+        float *to = j->tops + (q0 + (size_t)i) * KV_PAGE;
+        vf top = p0 == 0 ? v_set(-INFINITY) : v_load(to);
+        UNROLL for (int p = 0; p < np; p++) top = v_max(x[i][p], top);
+        v_store(to, top);
+    }
+}
+
 /* Queries [q0, q0 + nq), pages [p0, p0 + np) of the tile. */
 LANES_INLINE void q8_score_tile(const struct q8_job *j, const int nq, const int np, uint32_t q0, uint32_t p0)
 {
@@ -115,11 +140,11 @@ LANES_INLINE void q8_score_tile(const struct q8_job *j, const int nq, const int 
     const float *d = j->d + (size_t)q0 * j->n_run;
     const int32_t *bias = j->bias + (size_t)q0 * j->n_run;
     size_t dim = j->dim, n_run = j->n_run;
-    vf acc[Q8_MAX_Q][Q8_MAX_V];
+    q8_scores acc;
     UNROLL for (int p = 0; p < np; p++)
     {
         k[p] = q8_page(j, j->k, p0 + (uint32_t)p);
-        ahead[p] = j->k + j->next[p0 + (uint32_t)p] * j->page_bytes;
+        ahead[p] = j->next_k[p0 + (uint32_t)p];
         scale[p] = q8_scales(j, k[p]);
         UNROLL for (int i = 0; i < nq; i++) acc[i][p] = v_set(0);
     }
@@ -169,15 +194,14 @@ LANES_INLINE void q8_score_tile(const struct q8_job *j, const int nq, const int 
             UNROLL for (int p = 0; p < np; p++) acc[i][p] = v_load(s + i * KV8_TILE + p * KV_PAGE);
         }
     }
-    UNROLL for (int p = 0; p < np; p++)
-    {
-        if (fetch) {
+    if (fetch) {
+        UNROLL for (int p = 0; p < np; p++)
+        {
             __builtin_prefetch(ahead[p]);
-            __builtin_prefetch(j->v + j->next[p0 + (uint32_t)p] * j->page_bytes + dim * KV_PAGE);
+            __builtin_prefetch(j->next_v[p0 + (uint32_t)p] + dim * KV_PAGE);
         }
-        vf e = v_load_f16(q8_scales(j, q8_page(j, j->v, p0 + (uint32_t)p))), log2e = v_set(OP_LOG2E);
-        UNROLL for (int i = 0; i < nq; i++) v_store(s + i * KV8_TILE + p * KV_PAGE, v_fma(acc[i][p], log2e, e));
     }
+    q8_store_scores(j, acc, nq, np, q0, p0);
 }
 
 LANES_INLINE void q8_score_pages(const struct q8_job *j, const int nq, uint32_t q0)
@@ -214,83 +238,36 @@ static uint64_t q8_visible(const struct q8_job *j, uint32_t r)
     return bits;
 }
 
-/* True when every row sees all of the tile's pages: the last row's window begins before them, the first row is past. */
+/* True when every row sees all of a whole tile: the last row's window begins before it, the first row is past. */
 static bool q8_all_visible(const struct q8_job *j)
 {
-    return attn_visible_bits(j->pos + j->n_row - 1, j->window, j->first) == 0xFFFF &&
+    return j->n_page == Q8_PAGES && attn_visible_bits(j->pos + j->n_row - 1, j->window, j->first) == 0xFFFF &&
            attn_visible_bits(j->pos, j->window, j->first + j->n_page - 1) == 0xFFFF;
 }
 
 /* The largest visible score of query q, by lane. */
-LANES_INLINE vf q8_lane_tops(const struct q8_job *j, uint32_t q, const uint32_t n_page, const bool whole)
+static void q8_seen_tops(const struct q8_job *j, uint32_t q)
 {
     const float *s = j->s + (size_t)q * KV8_TILE;
-    uint64_t bits = whole ? 0 : q8_visible(j, q / j->n_head);
+    uint64_t bits = q8_visible(j, q / j->n_head);
     vf top = v_set(-INFINITY);
-    for (uint32_t p = 0; p < n_page; p++, bits >>= 16) {
-        vf x = v_load(s + p * KV_PAGE);
-        top = v_max(whole ? x : v_hide((uint32_t)bits & 0xFFFF, x), top);
-    }
-    return top;
+    for (uint32_t p = 0; p < j->n_page; p++, bits >>= 16)
+        top = v_max(v_hide((uint32_t)bits & 0xFFFF, v_load(s + p * KV_PAGE)), top);
+    v_store(j->tops + (size_t)q * KV_PAGE, top);
 }
 
-/* top of the queries from q0 on, at most sixteen. */
-LANES_INLINE void q8_tops(const struct q8_job *j, uint32_t q0, const bool whole)
-{
-    uint32_t n = at_most_16(j->n_query - q0);
-    vf top[16];
-    if (whole && n == 16 && j->n_page == Q8_PAGES) {
-        UNROLL for (uint32_t i = 0; i < 16; i++) top[i] = q8_lane_tops(j, q0 + i, Q8_PAGES, true);
-    } else {
-        for (uint32_t i = 0; i < 16; i++)
-            top[i] = i < n ? q8_lane_tops(j, q0 + i, j->n_page, whole) : v_set(-INFINITY);
-    }
-    v_store_n(j->top + q0, v_tops(top), n);
-}
-
-/* p and u of query q; inv: op_exp2(-e) of the tile's tokens. */
-LANES_INLINE void q8_exponentials(const struct q8_job *j, uint32_t q, const vf inv[Q8_PAGES], const bool whole)
-{
-    const float *s = j->s + (size_t)q * KV8_TILE;
-    uint64_t bits = whole ? ~(uint64_t)0 : q8_visible(j, q / j->n_head);
-    vf top = v_set(j->top[q] - OP_LOG2_255), u = v_set(0);
-    vi code[Q8_PAGES];
-    for (uint32_t i = 0; i < Q8_PAGES; i++, bits >>= 16) {
-        code[i] = vi_set(0);
-        if (i >= j->n_page)
-            continue;
-        vf p = v_exp2(v_sub(v_load(s + i * KV_PAGE), top)), f = inv[i];
-        if (!whole) {
-            p = v_keep((uint32_t)bits & 0xFFFF, p);
-            f = v_keep((uint32_t)bits & 0xFFFF, f);
-        }
-        u = v_fma(p, f, u);
-        code[i] = vi_round(p);
-    }
-    vi_bytes64(j->p + (size_t)q * KV8_TILE, code);
-    v_store(j->u + (size_t)q * KV_PAGE, u);
-}
-
-LANES_INLINE void q8_softmax(const struct q8_job *j, const bool whole)
-{
-    vf inv[Q8_PAGES];
-    for (uint32_t i = 0; i < Q8_PAGES; i++) {
-        vf e = v_load_f16(q8_scales(j, q8_page(j, j->v, i < j->n_page ? i : 0)));
-        inv[i] = v_add(v_exp2(v_neg(e)), v_mul(e, v_set(0)));
-    }
-    for (uint32_t q = 0; q < j->n_query; q += 16)
-        q8_tops(j, q, whole);
-    for (uint32_t q = 0; q < j->n_query; q++)
-        q8_exponentials(j, q, inv, whole);
-}
-
-static void softmax(const struct q8_job *job)
+static void tops(const struct q8_job *job)
 {
     struct q8_job j = *job; /* a copy nobody else can see stays in registers while floats are stored */
-    if (q8_all_visible(&j))
-        q8_softmax(&j, true);
-    else
-        q8_softmax(&j, false);
+    if (!q8_all_visible(&j))
+        for (uint32_t q = 0; q < j.n_query; q++)
+            q8_seen_tops(&j, q);
+    for (uint32_t q = 0; q < j.n_query; q += 16) {
+        uint32_t n = at_most_16(j.n_query - q);
+        vf top[16];
+        UNROLL for (uint32_t i = 0; i < 16; i++) top[i] = v_load(j.tops + (q + (i < n ? i : 0)) * KV_PAGE);
+        v_store_n(j.top + q, v_tops(top), n);
+    }
 }
 
 static void take(const struct q8_job *job)
@@ -303,9 +280,84 @@ static void take(const struct q8_job *job)
         v_store_n(j.c + q, v_exp2(v_sub(old, m)), n);
         v_store_n(j.w + q, v_exp2(v_sub(top, m)), n);
     }
-    for (size_t q = 0; q < j.n_query; q++) {
-        vf l = v_mul(v_load(j.l + q * KV_PAGE), v_set(j.c[q]));
-        v_store(j.l + q * KV_PAGE, v_fma(v_set(j.w[q]), v_load(j.u + q * KV_PAGE), l));
+}
+
+LANES_INLINE vf q8_add_u(vf l, vf u, float c, float w)
+{
+    return v_fma(v_set(w), u, v_mul(l, v_set(c)));
+}
+
+/* v_exp2 of n vectors, a step of all before the next: in one vector's order the machine's queues fill up with steps
+ * that wait for each other. */
+LANES_INLINE void q8_exp2(vf *x, const int n)
+{
+    vf whole[Q8_EXPS], p[Q8_EXPS];
+    UNROLL for (int i = 0; i < n; i++) x[i] = v_max(x[i], v_set(OP_EXP2_LO));
+    UNROLL for (int i = 0; i < n; i++) whole[i] = v_rint(x[i]);
+    UNROLL for (int i = 0; i < n; i++) x[i] = v_sub(x[i], whole[i]);
+    UNROLL for (int i = 0; i < n; i++) p[i] = v_fma(v_set(OP_EXP2_C3), x[i], v_set(OP_EXP2_C2));
+    UNROLL for (int i = 0; i < n; i++) p[i] = v_fma(p[i], x[i], v_set(OP_EXP2_C1));
+    UNROLL for (int i = 0; i < n; i++) p[i] = v_fma(p[i], x[i], v_set(1.0f));
+    UNROLL for (int i = 0; i < n; i++) x[i] = v_scale2(p[i], whole[i]);
+}
+
+/* p of nq queries from q on, and u or, to merge, l with u in it; inv: op_exp2(-e) of the tile's tokens. */
+LANES_INLINE void q8_exponentials(const struct q8_job *j, uint32_t q, const int nq, const vf inv[Q8_PAGES],
+                                  const bool whole, const bool merge)
+{
+    const float *s = j->s + (size_t)q * KV8_TILE;
+    const int n = nq * Q8_PAGES;
+    vf p[Q8_EXPS], u[Q8_EXPS / Q8_PAGES];
+    vi code[Q8_EXPS];
+    uint32_t seen[Q8_EXPS];
+    UNROLL for (int i = 0; i < nq; i++)
+    {
+        uint64_t bits = whole ? 0 : q8_visible(j, (q + (uint32_t)i) / j->n_head);
+        UNROLL for (int k = 0; k < Q8_PAGES; k++) seen[i * Q8_PAGES + k] = (uint32_t)(bits >> k * KV_PAGE) & 0xFFFF;
+    }
+    UNROLL for (int i = 0; i < n; i++)
+    {
+        vf x = v_load(s + i * KV_PAGE);
+        p[i] = v_sub(whole ? x : v_hide(seen[i], x), v_set(j->top[q + (uint32_t)i / Q8_PAGES] - OP_LOG2_255));
+    }
+    q8_exp2(p, n);
+    UNROLL for (int i = 0; i < n; i++)
+    {
+        vf f = inv[i % Q8_PAGES];
+        if (!whole) {
+            p[i] = v_keep(seen[i], p[i]);
+            f = v_keep(seen[i], f);
+        }
+        u[i / Q8_PAGES] = v_fma(p[i], f, i % Q8_PAGES ? u[i / Q8_PAGES] : v_set(0));
+    }
+    UNROLL for (int i = 0; i < n; i++) code[i] = vi_round(p[i]);
+    UNROLL for (int i = 0; i < nq; i++)
+    {
+        size_t at = q + (size_t)i;
+        vi_bytes64(j->p + at * KV8_TILE, code + i * Q8_PAGES);
+        if (merge)
+            v_store(j->l + at * KV_PAGE, q8_add_u(v_load(j->l + at * KV_PAGE), u[i], j->c[at], j->w[at]));
+        else
+            v_store(j->u + at * KV_PAGE, u[i]);
+    }
+}
+
+LANES_INLINE void q8_weights(const struct q8_job *j, const bool merge)
+{
+    vf inv[Q8_PAGES];
+    for (uint32_t i = 0; i < Q8_PAGES; i++) {
+        vf e = v_load_f16(q8_scales(j, q8_page(j, j->v, i < j->n_page ? i : 0)));
+        inv[i] = v_add(v_exp2(v_neg(e)), v_mul(e, v_set(0)));
+    }
+    uint32_t q = 0;
+    if (q8_all_visible(j)) {
+        for (; q + 2 <= j->n_query; q += 2)
+            q8_exponentials(j, q, 2, inv, true, merge);
+        if (q < j->n_query)
+            q8_exponentials(j, q, 1, inv, true, merge);
+    } else {
+        for (; q < j->n_query; q++)
+            q8_exponentials(j, q, 1, inv, false, merge);
     }
 }
 
@@ -329,7 +381,7 @@ LANES_INLINE void q8_value_tile(const struct q8_job *j, const int nq, const int 
     }
     const uint8_t *p = j->p + (size_t)q0 * KV8_TILE;
     for (uint32_t page = 0; page < j->n_page; page++) {
-        const uint8_t *at = q8_page(j, j->v, page) + d * 4, *ahead = j->v + j->next[page] * j->page_bytes + d * 4;
+        const uint8_t *at = q8_page(j, j->v, page) + d * 4, *ahead = j->next_v[page] + d * 4;
         UNROLL for (int t = 0; t < KV_PAGE; t += 4, p += 4, at += dim * 4)
         {
             vs row[Q8_MAX_V];
@@ -391,6 +443,12 @@ LANES_INLINE void q8_values(const struct q8_job *j, const bool merge)
     }
 }
 
+static void weights(const struct q8_job *job)
+{
+    struct q8_job j = *job;
+    q8_weights(&j, true);
+}
+
 static void values(const struct q8_job *job)
 {
     struct q8_job j = *job;
@@ -400,6 +458,7 @@ static void values(const struct q8_job *job)
 static void sums(const struct q8_job *job)
 {
     struct q8_job j = *job;
+    q8_weights(&j, false);
     q8_values(&j, false);
 }
 
@@ -421,7 +480,7 @@ static void q8_merge_some(const struct q8_job *j, uint32_t q, uint32_t t, uint32
     v_store(w, v_exp2(v_sub(v_load(top), v_load(now))));
     vf l = v_load(j->l + (size_t)q * KV_PAGE);
     for (uint32_t i = 0; i < n; i++)
-        l = v_fma(v_set(w[i]), v_load(j->u + ((t + i) * nq + q) * KV_PAGE), v_mul(l, v_set(c[i])));
+        l = q8_add_u(l, v_load(j->u + ((t + i) * nq + q) * KV_PAGE), c[i], w[i]);
     v_store(j->l + (size_t)q * KV_PAGE, l);
     for (size_t d = 0; d < dim; d += 32) {
         float *o = j->o + q * dim + d;
@@ -461,83 +520,69 @@ static void finish(const struct q8_job *j, float *y, size_t stride, uint32_t q0,
     }
 }
 
-/* ---- append ---- */
+/* ---- append ----
+ *
+ * n <= 4 tokens of a quad, in groups of n so that up to sixteen runs (of K) or heads (of V) have their peaks in one
+ * vector. n is a constant where it is 4. */
 
-/* Codes of a run of K into lane `lane` of the head's page. */
-LANES_INLINE void q8_store_k(uint8_t *head, uint32_t run, uint32_t lane, const int8_t code[KV8_RUN])
+/* Codes of n tokens' runs of K into their lanes of the head's page. */
+LANES_INLINE void q8_store_k(uint8_t *head, uint32_t run, uint32_t lane, int8_t code[4][KV8_RUN], const uint32_t n)
 {
     uint8_t *to = head + ((size_t)run * Q8_QUADS * KV_PAGE + lane) * 4;
     for (unsigned i = 0; i < Q8_QUADS; i++, to += KV_PAGE * 4) {
-        uint32_t x;
-        memcpy(&x, code + 4 * i, sizeof x);
-        x ^= 0x80808080;
-        memcpy(to, &x, sizeof x);
+        uint32_t x[4];
+        for (uint32_t t = 0; t < n; t++) {
+            memcpy(&x[t], code[t] + 4 * i, sizeof x[t]);
+            x[t] ^= 0x80808080;
+        }
+        memcpy(to, x, n * sizeof *x);
     }
 }
 
-struct q8_place { /* of a run: where it comes from and goes to */
-    const float *x;
-    uint8_t *head;
-    uint32_t run, lane;
-};
-
-/* At most 16 runs of K. */
-static void append_runs(const struct kv_layer *kv, const struct q8_place *at, uint32_t n)
+/* Groups [g, g + m) of K: group number i is run i % n_run of head i / n_run. */
+LANES_INLINE void q8_groups_k(const struct kv_layer *kv, uint8_t *page, uint32_t lane, struct rows k, uint32_t g,
+                              uint32_t m, const uint32_t n)
 {
-    size_t codes = (size_t)kv8_dim(kv->head_dim) * KV_PAGE;
+    uint32_t dim = kv8_dim(kv->head_dim), n_run = dim / KV8_RUN;
     struct q8_runs r;
     float d[16], inv[16];
     uint16_t half[16];
-    for (uint32_t i = 0; i < n; i++)
-        load_run(&r, i, at[i].x + at[i].run * KV8_RUN, kv->head_dim - at[i].run * KV8_RUN);
-    for (uint32_t i = n; i < 16; i++)
+    for (uint32_t i = 0; i < m; i++) {
+        uint32_t at = (g + i) % n_run * KV8_RUN;
+        const float *x = k.p + (size_t)((g + i) / n_run) * kv->head_dim + at;
+        for (uint32_t t = 0; t < n; t++)
+            load_run(&r, i * n + t, x + t * k.stride, kv->head_dim - at);
+    }
+    for (uint32_t i = m * n; i < 16; i++)
         r.x[i][0] = r.x[i][1] = v_set(0);
     run_scales(&r, d, inv);
     v_store_f16_n(half, v_load(d), 16);
-    for (uint32_t i = 0; i < n; i++) {
-        int8_t code[KV8_RUN];
-        vi a, b;
-        run_codes(&r, i, inv[i], &a, &b);
-        vi_bytes32(code, a, b);
-        q8_store_k(at[i].head, at[i].run, at[i].lane, code);
-        memcpy(at[i].head + codes + (at[i].run * KV_PAGE + at[i].lane) * 2, &half[i], 2);
-    }
-}
-
-static void append_k(const struct kv_layer *kv, uint8_t *page, uint32_t lane, struct rows k)
-{
-    struct q8_place at[16];
-    uint32_t n_run = kv8_dim(kv->head_dim) / KV8_RUN, have = 0;
-    for (uint32_t t = 0; t < k.n; t++)
-        for (uint32_t h = 0; h < kv->n_kv_head; h++)
-            for (uint32_t run = 0; run < n_run; run++) {
-                at[have++] = (struct q8_place){k.p + t * k.stride + (size_t)h * kv->head_dim,
-                                               page + h * kv8_head_bytes(kv->head_dim), run, lane + t};
-                if (have == 16) {
-                    append_runs(kv, at, 16);
-                    have = 0;
-                }
-            }
-    if (have > 0)
-        append_runs(kv, at, have);
-}
-
-/* inv = op_exp2(-e) of each of n <= 4 heads, which are x + i * stride; 0 and a NaN e where one is not finite. */
-LANES_INLINE void q8_v_scales(const float *x, size_t stride, uint32_t n, uint32_t head_dim, uint16_t e[16],
-                              float inv[16])
-{
-    vf top[16];
-    for (uint32_t i = 0; i < 16; i++)
-        top[i] = v_set(0);
-    for (uint32_t d = 0; d < head_dim; d += KV8_RUN) {
-        struct q8_runs r;
-        for (uint32_t i = 0; i < n; i++) {
-            load_run(&r, i, x + i * stride + d, head_dim - d);
-            top[i] = v_larger(top[i], v_larger(r.x[i][0], r.x[i][1]));
+    for (uint32_t i = 0; i < m; i++) {
+        int8_t code[4][KV8_RUN];
+        uint32_t run = (g + i) % n_run;
+        uint8_t *head = page + (g + i) / n_run * kv8_head_bytes(kv->head_dim);
+        for (uint32_t t = 0; t < n; t++) {
+            vi a, b;
+            run_codes(&r, i * n + t, inv[i * n + t], &a, &b);
+            vi_bytes32(code[t], a, b);
         }
+        q8_store_k(head, run, lane, code, n);
+        memcpy(head + (size_t)dim * KV_PAGE + ((size_t)run * KV_PAGE + lane) * 2, half + i * n, n * sizeof *half);
     }
+}
+
+LANES_INLINE void append_k(const struct kv_layer *kv, uint8_t *page, uint32_t lane, struct rows k, const uint32_t n)
+{
+    uint32_t total = kv->n_kv_head * (kv8_dim(kv->head_dim) / KV8_RUN), most = 16 / n;
+    for (uint32_t g = 0; g < total; g += most)
+        q8_groups_k(kv, page, lane, k, g, total - g < most ? total - g : most, n);
+}
+
+/* e and inv = op_exp2(-e) of sixteen heads from their peaks; NaN and 0 where one is not finite. */
+static void q8_v_scales(const vf top[16], uint16_t e[16], float inv[16])
+{
     vf peak = v_peaks(top);
-    uint32_t bad = ~v_gt_bits(v_set(INFINITY), peak) & ((1u << n) - 1);
+    uint32_t bad = ~v_gt_bits(v_set(INFINITY), peak) & 0xFFFF;
     v_store_f16_n(e, v_sub(v_log2(v_max(peak, v_set(0x1p-24f))), v_set(OP_LOG2_127)), 16);
     v_store(inv, v_exp2(v_neg(v_load_f16(e))));
     for (uint32_t i = 0; bad >> i != 0; i++)
@@ -547,57 +592,94 @@ LANES_INLINE void q8_v_scales(const float *x, size_t stride, uint32_t n, uint32_
         }
 }
 
-/* One run of V of n <= 4 tokens at lanes from `lane` on: whole words when it is all four. */
-LANES_INLINE void q8_store_v(int8_t *to, const struct q8_runs *r, const float inv[16], uint32_t lane, uint32_t n)
+/* Codes of n tokens' runs of V: whole words when it is all four, else the bytes from `byte` on. */
+LANES_INLINE void q8_store_v(int8_t *to, const struct q8_runs *r, const float inv[4], uint32_t byte, const uint32_t n,
+                             bool sole)
 {
-    vi half[2][4];
-    int8_t word[64];
-    for (uint32_t i = 0; i < n; i++)
-        for (int k = 0; k < 2; k++) {
-            vf c = v_mul(r->x[i][k], v_set(inv[i]));
-            half[k][i] = vi_round(v_max(v_min(c, v_set(127)), v_set(-127)));
-        }
-    for (uint32_t i = n; i < 4; i++)
-        half[0][i] = half[1][i] = vi_set(0);
+    const uint32_t keep = n == 4 ? 0 : ~(((1u << 8 * n) - 1) << 8 * byte);
     for (int k = 0; k < 2; k++, to += 64) {
-        vi_zip4(n == 4 ? to : word, half[k]);
-        for (uint32_t i = 0; n < 4 && i < n; i++)
-            for (int d = 0; d < 16; d++)
-                to[4 * d + (int)(lane % 4 + i)] = word[4 * d + (int)i];
+        vi code[4] = {vi_set(0), vi_set(0), vi_set(0), vi_set(0)};
+        for (uint32_t i = 0; i < n; i++) {
+            vf c = inv[i] == 0 ? v_set(0) : v_mul(r->x[i][k], v_set(inv[i]));
+            code[n == 4 ? i : byte + i] = vi_round(v_max(v_min(c, v_set(127)), v_set(-127)));
+        }
+        if (n == 4) {
+            vi_zip4(to, code);
+            continue;
+        }
+        int8_t word[64];
+        uint32_t now[16], new[16];
+        vi_zip4(word, code);
+        if (!sole) {
+            for (uint32_t i = byte; i < byte + n; i++)
+                for (uint32_t d = 0; d < 16; d++)
+                    to[4 * d + i] = word[4 * d + i];
+            continue;
+        }
+        memcpy(new, word, sizeof new);
+        memcpy(now, to, sizeof now);
+        for (int i = 0; i < 16; i++)
+            now[i] = (now[i] & keep) | new[i];
+        memcpy(to, now, sizeof now);
     }
 }
 
-static void append_v(const struct kv_layer *kv, uint8_t *head, uint32_t lane, uint32_t n, const float *x, size_t stride)
+/* Heads [h, h + m) of V. */
+LANES_INLINE void q8_groups_v(const struct kv_layer *kv, uint8_t *page, uint32_t lane, struct rows v, uint32_t h,
+                              uint32_t m, const uint32_t n, bool sole)
 {
-    size_t dim = kv8_dim(kv->head_dim);
-    int8_t *to = (int8_t *)head + lane / 4 * dim * 4;
+    uint32_t hd = kv->head_dim, dim = kv8_dim(hd);
+    const float *x = v.p + (size_t)h * hd;
+    struct q8_runs r;
+    vf top[16];
     uint16_t e[16];
     float inv[16];
-    q8_v_scales(x, stride, n, kv->head_dim, e, inv);
-    memcpy(head + dim * KV_PAGE + (size_t)lane * 2, e, n * sizeof *e);
-    for (uint32_t d = 0; d < dim; d += KV8_RUN, to += KV8_RUN * 4) {
-        struct q8_runs r;
-        for (uint32_t i = 0; i < n; i++) {
-            load_run(&r, i, x + i * stride + d, kv->head_dim - d);
-            if (inv[i] == 0)
-                r.x[i][0] = r.x[i][1] = v_set(0);
+    for (uint32_t i = 0; i < 16; i++)
+        top[i] = v_set(0);
+    for (uint32_t i = 0; i < m; i++)
+        for (uint32_t d = 0; d < hd; d += KV8_RUN)
+            for (uint32_t t = 0; t < n; t++) {
+                load_run(&r, t, x + (size_t)i * hd + d + t * v.stride, hd - d);
+                top[i * n + t] = v_larger(top[i * n + t], v_larger(r.x[t][0], r.x[t][1]));
+            }
+    q8_v_scales(top, e, inv);
+    for (uint32_t i = 0; i < m; i++) {
+        uint8_t *head = page + (h + i) * kv8_head_bytes(hd);
+        int8_t *to = (int8_t *)head + (size_t)(lane / 4) * dim * 4;
+        memcpy(head + (size_t)dim * KV_PAGE + (size_t)lane * 2, e + i * n, n * sizeof *e);
+        for (uint32_t d = 0; d < dim; d += KV8_RUN, to += KV8_RUN * 4) {
+            for (uint32_t t = 0; t < n; t++)
+                load_run(&r, t, x + (size_t)i * hd + d + t * v.stride, hd - d);
+            q8_store_v(to, &r, inv + i * n, lane % 4, n, sole);
         }
-        q8_store_v(to, &r, inv, lane, n);
     }
+}
+
+LANES_INLINE void append_v(const struct kv_layer *kv, uint8_t *page, uint32_t lane, struct rows v, const uint32_t n,
+                           bool sole)
+{
+    uint32_t most = 16 / n;
+    for (uint32_t h = 0; h < kv->n_kv_head; h += most)
+        q8_groups_v(kv, page, lane, v, h, kv->n_kv_head - h < most ? kv->n_kv_head - h : most, n, sole);
 }
 
 static void append(const struct kv_layer *kv, uint8_t *k_page, uint8_t *v_page, uint32_t lane, struct rows k,
-                   struct rows v)
+                   struct rows v, bool sole)
 {
-    append_k(kv, k_page, lane, k);
-    for (size_t h = 0; h < kv->n_kv_head; h++)
-        append_v(kv, v_page + h * kv8_head_bytes(kv->head_dim), lane, k.n, v.p + h * kv->head_dim, v.stride);
+    if (k.n == 4) {
+        append_k(kv, k_page, lane, k, 4);
+        append_v(kv, v_page, lane, v, 4, sole);
+    } else {
+        append_k(kv, k_page, lane, k, k.n);
+        append_v(kv, v_page, lane, v, v.n, sole);
+    }
 }
 
 const struct q8_kernels LANES_NAME(q8) = {.encode = encode,
                                           .scores = scores,
-                                          .softmax = softmax,
+                                          .tops = tops,
                                           .take = take,
+                                          .weights = weights,
                                           .values = values,
                                           .sums = sums,
                                           .merge = merge,

@@ -30,11 +30,17 @@ struct attn_call {
     uint32_t parts; /* of a block */
 };
 
+/* A walk: one part of a block. */
+struct attn_item {
+    const struct attn_block *b;
+    struct attn_part part;
+};
+
 struct attn_walker {
     size_t (*alone_bytes)(const struct op_limits *l); /* a member's room */
     size_t (*together_bytes)(const struct op_limits *l, int n_thread);
-    /* One part of a block, by one member. */
-    void (*alone)(const struct attn_call *a, const struct attn_block *b, struct attn_part part, void *room);
+    /* A walk by one member, who most likely does `next` after it: its first pages may be fetched meanwhile. */
+    void (*alone)(const struct attn_call *a, struct attn_item now, struct attn_item next, void *room);
     /* A block with all its heads, by the whole crew. */
     void (*together)(struct op_ctx *c, const struct attn_call *a, const struct attn_block *b, void *room);
 };

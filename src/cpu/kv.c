@@ -74,16 +74,43 @@ static void append_row(const struct append_job *j, uint32_t r, uint32_t seq, uin
         narrow(j, v + (h * KV_PAGE + lane) * hd * size, y + h * hd, hd);
 }
 
-/* KV_Q8: rows [r, end) of a span, by quads of tokens that share words of V. */
+/* Where row r of a span goes, all heads. */
+static void q8_pages(const struct append_job *j, const struct span *s, uint32_t r, uint8_t **k, uint8_t **v)
+{
+    size_t at = j->map.page[s->seq * j->map.stride + (s->pos + (r - s->row)) / KV_PAGE] * j->kv->page_bytes;
+    *k = (uint8_t *)j->kv->k + at;
+    *v = (uint8_t *)j->kv->v + at;
+}
+
+/* KV_Q8: rows [r, end) of a span, by quads of tokens that share words of V. A quad whose rows are all here has no other
+ * writer. */
 static void append_quads(const struct append_job *j, const struct span *s, uint32_t r, uint32_t end)
 {
     for (uint32_t n; r < end; r += n) {
-        uint32_t pos = s->pos + (r - s->row);
-        size_t at = j->map.page[s->seq * j->map.stride + pos / KV_PAGE] * j->kv->page_bytes;
-        n = 4 - pos % 4 < end - r ? 4 - pos % 4 : end - r;
+        uint32_t pos = s->pos + (r - s->row), before = pos % 4, after = 4 - before;
+        uint8_t *k_page, *v_page;
+        q8_pages(j, s, r, &k_page, &v_page);
+        n = after < end - r ? after : end - r;
+        bool sole = (before == 0 || r == s->row) && (n == after || r + n == s->row + s->n);
         struct rows k = {j->k_row.p + r * j->k_row.stride, n, j->k_row.dim, j->k_row.stride};
         struct rows v = {j->v_row.p + r * j->v_row.stride, n, j->v_row.dim, j->v_row.stride};
-        j->q8->append(j->kv, (uint8_t *)j->kv->k + at, (uint8_t *)j->kv->v + at, pos % KV_PAGE, k, v);
+        j->q8->append(j->kv, k_page, v_page, pos % KV_PAGE, k, v, sole);
+    }
+}
+
+/* A sequence's page has been out of the cache for a step: fetch the lines that its token is in. A token of K is in all
+ * lines of the page, one of V in its quad's. */
+static void fetch_quad(const struct append_job *j, const struct span *s)
+{
+    size_t head = kv8_head_bytes(j->kv->head_dim), quad = (size_t)kv8_dim(j->kv->head_dim) * 4;
+    uint8_t *k, *v;
+    q8_pages(j, s, s->row, &k, &v);
+    for (uint32_t h = 0; h < j->kv->n_kv_head; h++, k += head, v += head) {
+        for (size_t at = 0; at < head; at += 64)
+            __builtin_prefetch(k + at, 1);
+        for (size_t at = 0; at < quad; at += 64)
+            __builtin_prefetch(v + s->pos % KV_PAGE / 4 * quad + at, 1);
+        __builtin_prefetch(v + 4 * quad, 1);
     }
 }
 
@@ -95,10 +122,15 @@ void cpu_kv_append(const struct op_ctx *c, const struct attn_prepare *p, size_t 
         const struct span *s = &p->batch->span[i];
         uint32_t r = s->row > first ? s->row : (uint32_t)first, end = s->row + s->n;
         end = end < last ? end : (uint32_t)last;
-        if (p->kv->type == KV_Q8)
+        if (r >= end)
+            continue;
+        if (p->kv->type == KV_Q8) {
+            if (i + 1 < p->batch->n_span && s[1].row < last)
+                fetch_quad(&j, s + 1);
             append_quads(&j, s, r, end);
-        else
+        } else {
             for (; r < end; r++)
                 append_row(&j, r, s->seq, s->pos + (r - s->row));
+        }
     }
 }

@@ -130,11 +130,13 @@ static void appended_in_pieces(void **state)
 {
     (void)state;
     enum { LEN = 53, KV_HEADS = 3, DIM = 80 };
+    static const uint32_t steps[] = {1, 2, 3, 4, 5, 6, 7, 30, LEN}; /* the last two are shared out */
     struct rng g = {11};
     struct cache want = cache_make(&g, KV_Q8, KV_HEADS, DIM, LEN);
     cache_fill(&want);
     for (int d = 0; d < lab.n_dut; d++)
-        for (uint32_t step = 1; step < 8; step++) {
+        for (size_t i = 0; i < COUNT(steps); i++) {
+            uint32_t step = steps[i];
             struct rng again = {11};
             struct cache got = cache_make(&again, KV_Q8, KV_HEADS, DIM, LEN);
             for (uint32_t at = 0, n; at < LEN; at += n) {
@@ -296,13 +298,45 @@ static void long_sequences(void **state)
     cache_free(&c);
 }
 
+/* ---- many sequences ---- */
+
+/* Rows that decode, each at a position of its own: members take them by the sequence, with all their heads. */
+static void many_sequences(void **state)
+{
+    (void)state;
+    enum { LEN = 200, ROWS = 21, HEADS = 6, KV_HEADS = 2, DIM = 40 };
+    struct rng g = {50};
+    struct cache c = cache_make(&g, KV_Q8, KV_HEADS, DIM, LEN);
+    cache_fill(&c);
+    struct span span[ROWS];
+    for (uint32_t i = 0; i < ROWS; i++)
+        span[i] = (struct span){.row = i, .n = 1, .pos = i * 67 % LEN};
+    struct batch b = {.n_row = ROWS, .n_span = ROWS, .span = span};
+    struct rows q = lab_rows_random(&g, ROWS, HEADS * DIM, 0, 1), want = lab_rows(ROWS, HEADS * DIM, 0);
+    for (uint32_t window = 0; window <= 50; window += 50) {
+        struct attn_params p = {.n_head = HEADS, .scale = 0.2f, .window = window};
+        op_ref.attention(&lab.ref, want, q, &c.kv, &b, c.map, &p);
+        for (int d = 0; d < lab.n_dut; d++) {
+            struct rows y = lab_rows(ROWS, HEADS * DIM, 1);
+            lab_ready(&lab.dut[d])->attention(&lab.dut[d].ctx, y, q, &c.kv, &b, c.map, &p);
+            lab_done(&lab.dut[d]);
+            lab_equal(y, want, "%s x%d: %d sequences, window %u", lab.dut[d].ctx.be->name, lab.dut[d].n_thread, ROWS,
+                      window);
+            mem_free(y.p);
+        }
+    }
+    mem_free(q.p);
+    mem_free(want.p);
+    cache_free(&c);
+}
+
 int main(int argc, char **argv)
 {
     if (lab_cpu_open(argc, argv) != 0)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stored_numbers), cmocka_unit_test(appended_in_pieces), cmocka_unit_test(near_plain_arithmetic),
-        cmocka_unit_test(not_a_number),   cmocka_unit_test(long_sequences),
+        cmocka_unit_test(not_a_number),   cmocka_unit_test(long_sequences),     cmocka_unit_test(many_sequences),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     lab_close();
