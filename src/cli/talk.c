@@ -54,7 +54,18 @@ glim_status talk_set_tools(struct talk *t, const char *file, struct glim_err *e)
         json_decref(tools);
         return err_set(e, GLIM_FAILED, "tools: %s: have no list, need a JSON list of tools", file);
     }
+    struct glim_grammar *calls = NULL;
+    struct calls_opts o = {.parallel = true, .lazy = true};
+    if (json_array_size(tools)) {
+        glim_status st = run_grammar_calls(&calls, t->model, chat_dialect(t->chat), tools, &o, e);
+        if (st != GLIM_OK) {
+            json_decref(tools);
+            return st;
+        }
+    }
+    glim_grammar_free(t->calls);
     json_decref(t->tools);
+    t->calls = calls;
     t->tools = tools;
     return GLIM_OK;
 }
@@ -119,6 +130,7 @@ glim_status talk_init(struct talk *t, const struct glim_model *m, const struct t
 void talk_fini(struct talk *t)
 {
     glim_grammar_free(t->grammar);
+    glim_grammar_free(t->calls);
     json_decref(t->tools);
     chat_memory_fini(&t->memory);
     glim_session_free(t->session);
@@ -258,10 +270,12 @@ static bool on_progress(void *user, uint64_t done, uint64_t total)
     return j->progress ? j->progress(j->user, done, total) : !cli_interrupted;
 }
 
-/* Where reasoning comes first, a grammar begins behind it. */
+/* Where reasoning comes first, grammars begin behind it. */
 static glim_status let_reason(struct talk *t, const struct chat_prompt *p, struct glim_err *e)
 {
     const struct dialect *d = chat_dialect(t->chat);
+    if (t->calls)
+        run_grammar_thinks(t->calls, p->end == DIALECT_PROMPT_THINKS);
     if (!t->grammar || p->end != DIALECT_PROMPT_THINKS || t->grammar_waits)
         return GLIM_OK;
     t->grammar_waits = true;
@@ -282,7 +296,9 @@ static glim_status generate(struct talk *t, const int32_t *id, size_t n_id, stru
                              .end = t->end,
                              .n_end = t->n_end,
                              .special = true,
-                             .grammar = t->grammar};
+                             .grammar = t->grammar      ? t->grammar
+                                        : j->ignore_end ? NULL
+                                                        : t->calls};
     a->n_prompt = n_id;
     TRY(glim_generate(t->session, &q, on_text, on_progress, h, &a->result, h->e));
     TRY(h->st);
@@ -304,7 +320,7 @@ glim_status talk_answer(struct talk *t, const struct talk_job *j, struct answer 
     *a = (struct answer){.calls = json_array()};
     TRY_OUT(chat_prompt_make(t->chat, &in, &p, e));
     TRY_OUT(let_reason(t, &p, e));
-    struct dialect_opts opts = {.tools = t->tools, .parse_tools = json_array_size(t->tools) > 0, .prompt = p.end};
+    struct dialect_opts opts = {.tools = t->tools, .parse_tools = t->calls && !t->grammar, .prompt = p.end};
     TRY_OUT(dialect_parser_create(&h.parser, chat_dialect(t->chat), &opts, e));
     TRY_OUT(chat_encode(&p, t->model->tok, &t->memory, &id, &n_id, e));
     TRY_OUT(generate(t, id, n_id, &h));

@@ -40,10 +40,11 @@ struct talk {
     const struct glim_model *model;
     struct chat *chat;
     struct glim_session *session;
-    struct chat_memory memory; /* what the session holds */
-    json_t *tools;             /* NULL or a list */
-    struct glim_grammar *grammar;
-    bool grammar_waits; /* for the end of reasoning */
+    struct chat_memory memory;    /* what the session holds */
+    json_t *tools;                /* NULL or a list */
+    struct glim_grammar *calls;   /* of the tools; NULL without any */
+    struct glim_grammar *grammar; /* what the answer must be, or NULL; then there are no calls */
+    bool grammar_waits;           /* for the end of reasoning */
     enum chat_reasoning reasoning;
     int32_t end[DIALECT_MAX_STOP]; /* the dialect's own ends of a turn */
     size_t n_end;

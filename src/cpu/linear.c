@@ -16,7 +16,7 @@
 
 enum {
     MAX_JOB = 4,
-    SMALL = 8192,  /* activations every member may as well encode for itself: cheaper than a barrier */
+    SMALL = 32768, /* activations every member may as well encode for itself: cheaper than a barrier */
     SLACK = 1024,  /* alignment of the arrays of a pass */
     PADDING = 648, /* bytes of a row at the ends of its blocks */
     FEW_ROWS = 16,

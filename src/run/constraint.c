@@ -1,27 +1,42 @@
 /* Grammars of a model: compiled text, the model's vocabulary as bytes, and what was computed for the two.
  *
- * The vocabulary's tree is made once a model. A matcher remembers masks, so a grammar that serves many answers gets
- * faster. An answer's position in it is a state, or a gate where the grammar begins later. */
+ * The vocabulary's tree is made once a model; grammars of tool calls have one of their own, in which the dialect's
+ * markers are text. A matcher remembers masks, so a grammar that serves many answers gets faster. An answer's position
+ * in it is a state, or a gate where the grammar begins later. A gate for calls is not asked while the model reasons: a
+ * call it thinks about is none. */
 #include "run/constraint.h"
 
-#include "run/model.h"
-#include "text/grammar_gate.h"
+#include "run/run.h"
 #include "text/schema.h"
 
 #include <string.h>
 
 struct glim_grammar {
+    const struct tokenizer *tok;
     struct grammar *g;
+    struct grammar_vocab *own; /* NULL: the model's */
     struct grammar_matcher *matcher;
     size_t n_word;
-    struct grammar_trigger *after; /* [n_after] */
-    size_t n_after;
+    struct grammar_trigger *trigger; /* [n_trigger]; none: the grammar begins at once */
+    size_t n_trigger;
     bool may_end;
+    const char *think, *think_end; /* of calls: what reasoning stands between, or NULL */
+    bool thinks;                   /* the prompt has opened it */
 };
 
-/* ---- the model's vocabulary ---- */
+/* ---- vocabularies ---- */
 
-static glim_status make_vocab(const struct glim_model *m, struct grammar_vocab **out, struct glim_err *e)
+static bool is_stop(const struct dialect *d, struct tok_piece text)
+{
+    for (size_t i = 0; d && i < DIALECT_MAX_STOP && d->stop[i]; i++)
+        if (strlen(d->stop[i]) == text.n && memcmp(d->stop[i], text.s, text.n) == 0)
+            return true;
+    return false;
+}
+
+/* d: the dialect whose calls it is for, or NULL. */
+static glim_status make_vocab(const struct glim_model *m, const struct dialect *d, struct grammar_vocab **out,
+                              struct glim_err *e)
 {
     size_t n = m->plan.n_vocab, n_end = 0;
     struct grammar_piece *piece = mem_calloc(n, sizeof *piece);
@@ -30,9 +45,12 @@ static glim_status make_vocab(const struct glim_model *m, struct grammar_vocab *
     if (!piece || !end)
         st = err_nomem(e, "grammar", n * sizeof *piece);
     for (size_t i = 0; st == GLIM_OK && i < tok_n(m->tok); i++) {
-        struct tok_piece p = tok_bytes(m->tok, (int32_t)i, false, false);
-        if (tok_is_end(m->tok, (int32_t)i))
+        int32_t id = (int32_t)i;
+        struct tok_piece text = tok_bytes(m->tok, id, true, false), p = tok_bytes(m->tok, id, false, false);
+        if (tok_is_end(m->tok, id) || is_stop(d, text))
             end[n_end++] = (uint32_t)i;
+        else if (d && p.n == 0 && calls_marker(d, text.s, text.n))
+            piece[i] = (struct grammar_piece){text.s, text.n};
         else
             piece[i] = (struct grammar_piece){p.s, p.n};
     }
@@ -49,7 +67,7 @@ static glim_status vocab_of(const struct glim_model *m, const struct grammar_voc
     glim_status st = GLIM_OK;
     pthread_mutex_lock(&late->lock);
     if (!late->vocab)
-        st = make_vocab(m, &late->vocab, e);
+        st = make_vocab(m, NULL, &late->vocab, e);
     *out = late->vocab;
     pthread_mutex_unlock(&late->lock);
     return st;
@@ -57,9 +75,9 @@ static glim_status vocab_of(const struct glim_model *m, const struct grammar_voc
 
 /* ---- grammars ---- */
 
-/* Takes g, also on failure. */
-static glim_status with_model(struct glim_grammar **out, const struct glim_model *m, struct grammar *g,
-                              struct glim_err *e)
+/* Takes g, also on failure. d: as for make_vocab. */
+static glim_status with_model(struct glim_grammar **out, const struct glim_model *m, const struct dialect *d,
+                              struct grammar *g, struct glim_err *e)
 {
     const struct grammar_vocab *v;
     glim_status st;
@@ -68,8 +86,13 @@ static glim_status with_model(struct glim_grammar **out, const struct glim_model
         grammar_free(g);
         return err_nomem(e, "grammar", sizeof *c);
     }
+    c->tok = m->tok;
     c->g = g;
-    TRY_OUT(vocab_of(m, &v, e));
+    if (d)
+        TRY_OUT(make_vocab(m, d, &c->own, e));
+    if (!d)
+        TRY_OUT(vocab_of(m, &v, e));
+    v = d ? c->own : v;
     c->n_word = grammar_vocab_words(v);
     TRY_OUT(grammar_matcher_create(&c->matcher, g, v, e));
 out:
@@ -86,7 +109,7 @@ glim_status glim_grammar_gbnf(struct glim_grammar **out, const struct glim_model
     struct grammar *g;
     *out = NULL;
     TRY(grammar_gbnf(&g, text, n, err));
-    return with_model(out, m, g, err);
+    return with_model(out, m, NULL, g, err);
 }
 
 glim_status glim_grammar_json_schema(struct glim_grammar **out, const struct glim_model *m, const char *text, size_t n,
@@ -98,44 +121,94 @@ glim_status glim_grammar_json_schema(struct glim_grammar **out, const struct gli
     TRY(json_parse(text, n, "JSON schema", &schema, err));
     glim_status st = schema_compile(&g, schema, NULL, err);
     json_decref(schema);
-    return st == GLIM_OK ? with_model(out, m, g, err) : st;
+    return st == GLIM_OK ? with_model(out, m, NULL, g, err) : st;
+}
+
+/* One more trigger; its text is copied. */
+static glim_status add_trigger(struct glim_grammar *g, struct grammar_trigger t, struct glim_err *e)
+{
+    struct grammar_trigger *more = mem_realloc(g->trigger, (g->n_trigger + 1) * sizeof *more);
+    if (!more)
+        return err_nomem(e, "grammar", (g->n_trigger + 1) * sizeof *more);
+    g->trigger = more;
+    char *text = mem_strndup(t.s ? t.s : "", t.n);
+    if (!text)
+        return err_nomem(e, "grammar", t.n);
+    t.s = text;
+    g->trigger[g->n_trigger++] = t;
+    return GLIM_OK;
 }
 
 glim_status glim_grammar_after(struct glim_grammar *g, const char *trigger, bool may_end, struct glim_err *err)
 {
-    size_t n = strlen(trigger);
-    if (n == 0)
+    struct grammar_trigger t = {.s = trigger, .n = strlen(trigger)};
+    if (t.n == 0)
         return err_set(err, GLIM_USAGE, "grammar: trigger: have an empty text, need at least one byte");
-    struct grammar_trigger *more = mem_realloc(g->after, (g->n_after + 1) * sizeof *more);
-    if (!more)
-        return err_nomem(err, "grammar", (g->n_after + 1) * sizeof *more);
-    g->after = more;
-    char *text = mem_strndup(trigger, n);
-    if (!text)
-        return err_nomem(err, "grammar", n);
-    g->after[g->n_after++] = (struct grammar_trigger){.s = text, .n = n};
+    int32_t id = tok_special(g->tok, trigger, t.n);
+    if (tok_is_control(g->tok, id)) /* it has no text in the vocabulary */
+        t = (struct grammar_trigger){.token = (uint32_t)id};
     g->may_end = may_end;
+    return add_trigger(g, t, err);
+}
+
+glim_status run_grammar_calls(struct glim_grammar **out, const struct glim_model *m, const struct dialect *d,
+                              const json_t *tools, const struct calls_opts *o, struct glim_err *e)
+{
+    struct calls c;
+    *out = NULL;
+    TRY(calls_make(&c, d, tools, o, e));
+    struct grammar *g = c.grammar;
+    c.grammar = NULL;
+    glim_status st = with_model(out, m, d, g, e);
+    for (size_t i = 0; st == GLIM_OK && i < c.n_trigger; i++)
+        st = add_trigger(*out, c.trigger[i], e);
+    calls_fini(&c);
+    if (st != GLIM_OK) {
+        glim_grammar_free(*out);
+        *out = NULL;
+        return st;
+    }
+    (*out)->may_end = true;
+    if ((*out)->n_trigger) {
+        (*out)->think = d->think;
+        (*out)->think_end = d->think_end;
+    }
     return GLIM_OK;
+}
+
+void run_grammar_thinks(struct glim_grammar *g, bool opened)
+{
+    g->thinks = opened && g->think_end;
 }
 
 void glim_grammar_free(struct glim_grammar *g)
 {
     if (!g)
         return;
-    for (size_t i = 0; i < g->n_after; i++)
-        mem_free((char *)(uintptr_t)g->after[i].s);
-    mem_free(g->after);
+    for (size_t i = 0; i < g->n_trigger; i++)
+        mem_free((char *)(uintptr_t)g->trigger[i].s);
+    mem_free(g->trigger);
     grammar_matcher_free(g->matcher);
+    grammar_vocab_free(g->own);
     grammar_free(g->g);
     mem_free(g);
 }
 
 /* ---- at work ---- */
 
+/* Where an answer is: what it begins with may still become the marker of reasoning; it reasons; or the grammar, or its
+ * gate, decides. */
+enum phase { BEGINNING, REASONING, DECIDING };
+enum { EARLY = 32 }; /* tokens that may go by before the first word */
+
 struct constraint {
+    const struct glim_grammar *g;
     struct grammar_state *state; /* or */
     struct grammar_gate *gate;
-    size_t n_word;
+    enum phase phase;
+    struct str seen; /* text of the phases before the last */
+    int32_t early[EARLY];
+    size_t n_early; /* tokens of the beginning, which the gate has not seen */
     uint64_t mask[];
 };
 
@@ -145,9 +218,10 @@ glim_status constraint_create(struct constraint **out, struct glim_grammar *g, s
     *out = NULL;
     if (!c)
         return err_nomem(e, "grammar", g->n_word * sizeof *c->mask);
-    c->n_word = g->n_word;
-    glim_status st = g->n_after ? grammar_gate_create(&c->gate, g->matcher, g->after, g->n_after, g->may_end, e)
-                                : grammar_state_create(&c->state, g->matcher, e);
+    c->g = g;
+    c->phase = g->thinks ? REASONING : g->think && g->think_end ? BEGINNING : DECIDING;
+    glim_status st = g->n_trigger ? grammar_gate_create(&c->gate, g->matcher, g->trigger, g->n_trigger, g->may_end, e)
+                                  : grammar_state_create(&c->state, g->matcher, e);
     if (st != GLIM_OK)
         constraint_free(c);
     else
@@ -161,6 +235,7 @@ void constraint_free(struct constraint *c)
         return;
     grammar_state_free(c->state);
     grammar_gate_free(c->gate);
+    str_fini(&c->seen);
     mem_free(c);
 }
 
@@ -169,8 +244,11 @@ glim_status constraint_next(struct constraint *c, const uint64_t **mask, int32_t
 {
     int64_t only;
     *forced = -1;
-    *mask = c->mask;
+    *mask = NULL;
     *none = false;
+    if (c->phase != DECIDING)
+        return GLIM_OK;
+    *mask = c->mask;
     TRY(c->gate ? grammar_gate_forced(c->gate, &only, e) : grammar_forced(c->state, &only, e));
     if (only >= 0) {
         *forced = (int32_t)only;
@@ -178,13 +256,47 @@ glim_status constraint_next(struct constraint *c, const uint64_t **mask, int32_t
     }
     TRY(c->gate ? grammar_gate_mask(c->gate, c->mask, e) : grammar_mask(c->state, c->mask, e));
     uint64_t any = 0;
-    for (size_t i = 0; i < c->n_word; i++)
+    for (size_t i = 0; i < c->g->n_word; i++)
         any |= c->mask[i];
     *none = any == 0;
     return GLIM_OK;
 }
 
-glim_status constraint_accept(struct constraint *c, int32_t token, struct glim_err *e)
+/* The phase after some more text. */
+static void think_on(struct constraint *c)
+{
+    const char *s = c->seen.s ? c->seen.s : "";
+    if (c->phase == BEGINNING) {
+        s += strspn(s, " \t\r\n");
+        size_t n = strlen(s), want = strlen(c->g->think);
+        if (strncmp(s, c->g->think, n < want ? n : want) != 0 || c->n_early == EARLY)
+            c->phase = DECIDING;
+        else if (n >= want)
+            c->phase = REASONING;
+    }
+    if (c->phase == REASONING && strstr(s, c->g->think_end))
+        c->phase = DECIDING;
+}
+
+static glim_status take(struct constraint *c, int32_t token, struct glim_err *e)
 {
     return c->gate ? grammar_gate_accept(c->gate, (uint32_t)token, e) : grammar_accept(c->state, (uint32_t)token, e);
+}
+
+glim_status constraint_accept(struct constraint *c, int32_t token, struct glim_err *e)
+{
+    if (c->phase == DECIDING)
+        return take(c, token, e);
+    struct tok_piece p = tok_bytes(c->g->tok, token, true, false);
+    for (uint32_t i = 0; i < p.n; i++) /* a zero byte is no part of a marker */
+        str_putc(&c->seen, p.s[i] ? p.s[i] : ' ');
+    if (c->seen.failed)
+        return err_nomem(e, "grammar", c->seen.n);
+    bool beginning = c->phase == BEGINNING;
+    if (beginning)
+        c->early[c->n_early++] = token;
+    think_on(c);
+    for (size_t i = 0; beginning && c->phase == DECIDING && i < c->n_early; i++)
+        TRY(take(c, c->early[i], e));
+    return GLIM_OK;
 }

@@ -3,6 +3,7 @@
 #define GLIM_RUN_RUN_H
 
 #include "run/model.h"
+#include "text/calls.h"
 
 /* The memory table of a model and n_seq sessions of n_ctx positions (0 = default), without loading it. */
 glim_status run_plan(const char *path, const struct glim_config *c, uint32_t n_ctx, uint32_t n_seq, struct mem_plan *mp,
@@ -17,6 +18,12 @@ struct run_templates {
 struct chat;
 glim_status run_chat_open(struct chat **out, const struct tokenizer *t, const struct run_templates *from,
                           const char *dialect, struct glim_err *e);
+
+/* The calls that a dialect can write for these tools (calls.h) as a grammar of the model. */
+glim_status run_grammar_calls(struct glim_grammar **out, const struct glim_model *m, const struct dialect *d,
+                              const json_t *tools, const struct calls_opts *o, struct glim_err *e);
+/* Before an answer: its prompt has opened reasoning, in which no call begins. */
+void run_grammar_thinks(struct glim_grammar *g, bool opened);
 
 /* Hidden states after each layer: f32 [n_layer, n_token, dim], computed from nothing. */
 glim_status run_trace(struct glim_session *s, const int32_t *tokens, size_t n_token, float *hidden, struct glim_err *e);

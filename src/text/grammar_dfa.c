@@ -113,11 +113,11 @@ struct dfa *g_dfa_trimmed(const struct dfa *d)
 /* Longest paths in topological order; a state on a cycle, or behind one, is never taken, so fewer states are. */
 glim_status g_dfa_length(const struct dfa *d, uint32_t *length, struct glim_err *e)
 {
-    uint32_t *wait = mem_calloc((size_t)d->n_state * 3, sizeof *wait), *longest = wait + d->n_state;
-    uint32_t *todo = longest + d->n_state;
+    uint32_t *wait = mem_calloc((size_t)d->n_state * 3, sizeof *wait);
     size_t n = 0, n_edge = 0;
     if (!wait)
         return err_nomem(e, "grammar", (size_t)d->n_state * 3 * sizeof *wait);
+    uint32_t *longest = wait + d->n_state, *todo = longest + d->n_state;
     for (size_t i = 0; i < cells(d); i++)
         if (d->next[i] != 0) {
             wait[d->next[i]]++;

@@ -187,7 +187,7 @@ def test_chat_needs_a_template(tmp_path):
 def test_what_the_template_cannot_do_is_refused(chatml, tmp_path):
     tools = tmp_path / "tools.json"
     tools.write_text('[{"type": "function", "function": {"name": "f", "parameters": {}}}]')
-    for more, name in ((["--tools", tools], "tools"), (["--reasoning", "on"], "reasoning")):
+    for more, name in ((["--tools", tools], "tool calls"), (["--reasoning", "on"], "reasoning")):
         r = glim("run", "-m", LLAMA, "x", *chatml, *more, ok=False)
         assert r.returncode == 3 and name in r.stderr
     r = glim("run", "-m", LLAMA, "x", *chatml, "--dialect", "klingon", ok=False)

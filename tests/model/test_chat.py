@@ -8,7 +8,7 @@ import sys
 import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from glimtest import GLIM, glim, real_model  # noqa: E402
+from glimtest import DATA, GLIM, glim, real_model  # noqa: E402
 
 PERSON = {
     "type": "object",
@@ -50,3 +50,28 @@ def test_ten_turns_read_only_what_is_new():
     for (_, before, wrote), (read, prompt, _) in zip(turns, turns[1:]):
         assert read == prompt - (before + wrote - 1)
     assert sum(t[0] for t in turns) < turns[-1][1]
+
+
+TOOLS = [{"type": "function", "function": {
+    "name": "get_weather", "description": "The weather of a city",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string", "maxLength": 30}, "unit": {"enum": ["celsius", "fahrenheit"]},
+                                                    "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+                   "required": ["city", "unit"], "additionalProperties": False}}}]
+
+
+def test_a_call_that_begins_is_a_call_of_a_tool(tmp_path):
+    """A model far too small for tools begins calls now and then; each that begins is one that the tool takes."""
+    jsonschema = pytest.importorskip("jsonschema")
+    model, tools = real_model("smollm2-135m"), tmp_path / "tools.json"
+    tools.write_text(json.dumps(TOOLS))
+    n_call = 0
+    for seed in range(20):
+        r = glim("run", "-m", model, "--chat", "What is the weather in Paris? Use the tool: answer with <tool_call>", "--chat-template",
+                 os.path.join(DATA, "templates", "GLM-4.6.jinja"), "--tools", tools, "-n", "200", "--temp", "0.7", "--seed", seed, "--json")
+        answer = json.loads(r.stdout)
+        for call in answer["message"].get("tool_calls", []):
+            assert call["function"]["name"] == "get_weather"
+            jsonschema.validate(call["function"]["arguments"], TOOLS[0]["function"]["parameters"])
+            n_call += 1
+        assert "cannot be read" not in r.stderr or answer["finish_reason"] == "length", r.stderr
+    assert n_call >= 5
