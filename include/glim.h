@@ -151,7 +151,8 @@ glim_status glim_sample(const float *logits, uint32_t n_vocab, const int32_t *pr
 /* What an answer may be: a grammar over the model's vocabulary. Used by one generation at a time; the model must
  * outlive it. */
 struct glim_grammar;
-/* GBNF (the rule "root"), or a JSON Schema. Refused by name: whatever cannot be enforced exactly. */
+/* GBNF (the rule "root"), or a JSON Schema. Refused by name: whatever cannot be enforced exactly. An object that
+ * declares properties gets no others unless its schema speaks of them. */
 glim_status glim_grammar_gbnf(struct glim_grammar **out, const struct glim_model *m, const char *text, size_t n,
                               struct glim_err *err);
 glim_status glim_grammar_json_schema(struct glim_grammar **out, const struct glim_model *m, const char *text, size_t n,

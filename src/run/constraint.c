@@ -119,7 +119,7 @@ glim_status glim_grammar_json_schema(struct glim_grammar **out, const struct gli
     json_t *schema;
     *out = NULL;
     TRY(json_parse(text, n, "JSON schema", &schema, err));
-    glim_status st = schema_compile(&g, schema, NULL, err);
+    glim_status st = schema_compile(&g, schema, &(struct schema_opts){.closed = true}, err);
     json_decref(schema);
     return st == GLIM_OK ? with_model(out, m, NULL, g, err) : st;
 }

@@ -31,6 +31,9 @@ enum schema_space {
 
 struct schema_opts {
     enum schema_space space;
+    bool closed; /* objects that declare properties hold no others, where additionalProperties, patternProperties,
+                    propertyNames, unevaluatedProperties and minProperties say nothing: fewer values, all valid, and no
+                    room for a small model to go on and on */
 };
 
 enum {

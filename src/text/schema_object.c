@@ -519,6 +519,21 @@ static glim_status count_states(struct shape *b, const struct pure *p)
                          "more than 20000 states of counting", "fewer optional properties");
 }
 
+/* Properties are declared, and nothing is said about others (schema_opts.closed). */
+static bool may_close(const struct sch *s, const struct pure *p, const struct object *o)
+{
+    static const char *const about[] = {"additionalProperties", "unevaluatedProperties", "patternProperties",
+                                        "propertyNames", "minProperties"};
+    bool declared = false;
+    for (size_t i = 0; i < p->n; i++) {
+        declared = declared || json_object_get(p->node[i], "properties");
+        for (size_t k = 0; k < sizeof about / sizeof *about; k++)
+            if (json_object_get(p->node[i], about[k]))
+                return false;
+    }
+    return s->opts.closed && declared && o->n > 0;
+}
+
 glim_status object_build(struct sch *s, struct pure *p, grammar_node *out)
 {
     static const char *const keyword[] = {"patternProperties", "propertyNames", "properties", "required"};
@@ -533,7 +548,7 @@ glim_status object_build(struct sch *s, struct pure *p, grammar_node *out)
     glim_status st = find_regions(&r, o);
     if (st != GLIM_OK)
         return st == GLIM_REFUSED ? pure_blame(s, p, keyword, sizeof keyword / sizeof *keyword) : st;
-    if (r.n_entry)
+    if (r.n_entry && !may_close(s, p, o))
         b.other = r.n_entry == 1 ? r.entry[0] : grammar_alt(s->b, r.entry, r.n_entry);
     TRY(count_states(&b, p));
     TRY(schema_spend(s, (size_t)(b.cap + 1) * (b.n + 1)));

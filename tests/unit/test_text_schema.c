@@ -203,6 +203,41 @@ static void every_keyword_is_explained(void **state)
 
 /* ---- limits ---- */
 
+/* Closed objects hold what is declared, unless the schema speaks of others. */
+static void objects_may_be_closed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema, *accepted, *refused;
+    } row[] = {
+        {"{\"properties\": {\"a\": {}}}", "{\"a\": 1}", "{\"b\": 1}"},
+        {"{\"properties\": {\"a\": {}}, \"additionalProperties\": true}", "{\"b\": 1}", "{\"b\": }"},
+        {"{\"properties\": {\"a\": {}}, \"patternProperties\": {\"^x\": {}}}", "{\"x1\": 1}", "{\"x\"}"},
+        {"{\"properties\": {\"a\": {}}, \"required\": [\"b\"]}", "{\"b\": 1}", "{\"b\": 1, \"c\": 2}"},
+        {"{\"allOf\": [{\"properties\": {\"a\": {}}}, {\"properties\": {\"b\": {}}}]}", "{\"a\": 1, \"b\": 2}",
+         "{\"c\": 1}"},
+        {"{\"items\": {\"properties\": {\"a\": {}}}}", "[{\"a\": 1}, {}]", "[{\"b\": 1}]"},
+        {"{\"properties\": {\"a\": {}}, \"minProperties\": 1}", "{\"b\": 1}", "{}"},
+        {"{\"type\": \"object\"}", "{\"b\": 1}", "[]"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct schema_opts closed = {.closed = true};
+        struct bytes_grammar g = {0};
+        struct grammar *grammar;
+        struct glim_err e;
+        json_t *schema;
+        assert_int_equal(json_parse(row[i].schema, strlen(row[i].schema), "schema", &schema, &e), GLIM_OK);
+        if (schema_compile(&grammar, schema, &closed, &e) != GLIM_OK || bytes_open(&g, grammar, &e) != GLIM_OK)
+            fail_msg("%s: %s", row[i].schema, e.message);
+        if (!bytes_accept(&g, row[i].accepted, strlen(row[i].accepted)))
+            fail_msg("%s does not accept %s", row[i].schema, row[i].accepted);
+        if (bytes_accept(&g, row[i].refused, strlen(row[i].refused)))
+            fail_msg("%s accepts %s", row[i].schema, row[i].refused);
+        bytes_close(&g);
+        json_decref(schema);
+    }
+}
+
 static glim_status compile_text(const char *text, size_t n, double *ms, struct glim_err *e)
 {
     struct timespec a, b;
@@ -472,6 +507,7 @@ int main(int argc, char **argv)
         return print_checks(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case_is_decided_as_it_says),
+        cmocka_unit_test(objects_may_be_closed),
         cmocka_unit_test(walks_end_and_are_json),
         cmocka_unit_test(white_space_is_what_was_asked_for),
         cmocka_unit_test(schemas_are_parts_of_larger_grammars),

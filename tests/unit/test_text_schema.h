@@ -76,7 +76,7 @@ static inline bool bytes_accept(struct bytes_grammar *g, const char *p, size_t n
 static inline glim_status schema_open(struct bytes_grammar *g, const json_t *schema, enum schema_space space,
                                       struct glim_err *e)
 {
-    struct schema_opts opts = {space};
+    struct schema_opts opts = {.space = space};
     struct grammar *grammar;
     *g = (struct bytes_grammar){0};
     TRY(schema_compile(&grammar, schema, &opts, e));
