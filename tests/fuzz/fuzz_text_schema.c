@@ -78,7 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct glim_err e = {0};
     struct grammar *g;
     json_t *schema;
-    struct schema_opts opts = {size ? (enum schema_space)(data[size - 1] & 3) : SCHEMA_SPACE_MAYBE};
+    uint8_t how = size ? data[size - 1] : 0;
+    struct schema_opts opts = {.space = (enum schema_space)(how & 3), .closed = how & 4};
     if (size > 20000 || json_parse((const char *)data, size, "schema", &schema, &e) != GLIM_OK)
         return 0;
     glim_status st = schema_compile(&g, schema, &opts, &e);
