@@ -1,7 +1,8 @@
 /* What the compiler must know of every node before it emits states: may it be empty, does it match anything at all,
- * how long can it get, how often is it used, how large will it be.
+ * may it be over after a character, how long can it get, how often is it used, how large will it be, and where do
+ * circles of rules turn.
  *
- * The first three are least fixed points over the graph of nodes, in which a reference's child is its rule's node.
+ * The first four are least fixed points over the graph of nodes, in which a reference's child is its rule's node.
  * Each node counts the children it still waits for, so a fixed point takes time linear in the edges, whatever the
  * rules refer to. */
 #include "text/grammar_compile.h"
@@ -148,6 +149,63 @@ static uint32_t wait_useful(const struct grammar_builder *b, const struct g_node
     return 1;
 }
 
+/* ---- may it be over after one character? ---- */
+
+static void reach_quick(const struct graph *g, struct g_facts *f, uint32_t x)
+{
+    (void)g;
+    f[x].quick = true;
+}
+
+static uint32_t wait_quick(const struct grammar_builder *b, const struct g_facts *f, uint32_t at)
+{
+    const struct g_node *x = &b->node[at];
+    switch ((enum g_kind)x->kind) {
+    case G_EMPTY:
+    case G_DFA:
+        return UINT32_MAX;
+    case G_TEXT:
+        return x->n == 1 ? 0 : UINT32_MAX;
+    case G_CLASS:
+        return x->n ? 0 : UINT32_MAX;
+    case G_SEQ:
+        return x->n == 1 || f[at].empty ? 1 : UINT32_MAX;
+    case G_REPEAT:
+        return x->min <= 1 || f[at].empty ? 1 : UINT32_MAX;
+    case G_ALT:
+    case G_REF:
+        break;
+    }
+    return 1;
+}
+
+/* ---- where do circles turn? Where a depth-first walk from the root meets what it has not left yet. ---- */
+
+static void find_turns(struct graph *g, struct g_facts *f, uint32_t root)
+{
+    enum { OPEN = 1, LEFT };
+    uint32_t *stack = g->todo, *next = g->wait;
+    size_t n = 0;
+    memset(next, 0, g->b->n_node * sizeof *next);
+    stack[n++] = root;
+    f[root].walked = OPEN;
+    while (n > 0) {
+        uint32_t at = stack[n - 1];
+        const struct g_node *x = &g->b->node[at];
+        if (next[at] == n_child(g->b, x)) {
+            f[at].walked = LEFT;
+            n--;
+            continue;
+        }
+        uint32_t to = child(g->b, x, next[at]++);
+        f[to].turns |= f[to].walked == OPEN;
+        if (f[to].walked == 0) {
+            f[to].walked = OPEN;
+            stack[n++] = to;
+        }
+    }
+}
+
 /* ---- how long can it get? What is on a cycle, or behind one, is never reached and stays endless. ---- */
 
 static uint32_t capped(uint64_t n)
@@ -225,7 +283,7 @@ static uint32_t size_of(const struct grammar_builder *b, const struct g_facts *f
     return capped(n);
 }
 
-glim_status g_analyse(const struct grammar_builder *b, struct g_facts *f, struct glim_err *e)
+glim_status g_analyse(const struct grammar_builder *b, grammar_node root, struct g_facts *f, struct glim_err *e)
 {
     struct graph g;
     glim_status st = graph_init(&g, b, e);
@@ -237,6 +295,10 @@ glim_status g_analyse(const struct grammar_builder *b, struct g_facts *f, struct
     for (size_t i = 1; i < b->n_node; i++)
         g.wait[i] = wait_useful(b, &b->node[i]);
     propagate(&g, f, reach_useful);
+    for (size_t i = 1; i < b->n_node; i++)
+        g.wait[i] = wait_quick(b, f, (uint32_t)i);
+    propagate(&g, f, reach_quick);
+    find_turns(&g, f, root);
     for (size_t i = 1; i < b->n_node; i++) {
         g.wait[i] = n_child(b, &b->node[i]);
         f[i].length = G_ENDLESS;

@@ -123,6 +123,13 @@ static uint32_t split(struct compiler *c, uint32_t x, uint32_t y)
     return add_state(c, G_S_SPLIT, first, 2);
 }
 
+/* What may be over after one character would be left and entered again all the time: it is wide only where a circle
+ * would have nothing wide without it. */
+static bool is_wide(const struct g_facts *f)
+{
+    return f->length > G_WIDE && (f->turns || !f->quick);
+}
+
 static uint32_t call(struct compiler *c, grammar_node x, uint32_t next, uint32_t min, uint32_t max)
 {
     struct grammar *g = c->g;
@@ -132,7 +139,7 @@ static uint32_t call(struct compiler *c, grammar_node x, uint32_t next, uint32_t
         if (!grow(c, (void **)&g->rule, &g->cap_rule, g->n_rule, sizeof *g->rule) ||
             !grow(c, (void **)&c->of_rule, &c->cap_of_rule, c->n_of_rule, sizeof *c->of_rule))
             return FAIL;
-        g->rule[g->n_rule++] = (struct g_rule){.wide = c->f[x].length > G_WIDE};
+        g->rule[g->n_rule++] = (struct g_rule){.wide = is_wide(&c->f[x])};
         c->of_rule[c->n_of_rule++] = x;
         c->part[x] = (uint32_t)g->n_rule;
     }
@@ -437,7 +444,7 @@ static glim_status compile(struct compiler *c, grammar_node root)
     c->part = mem_calloc(b->n_node, sizeof *c->part);
     if (!c->f || !c->part)
         return err_nomem(c->e, "grammar", b->n_node * sizeof *c->f);
-    TRY(g_analyse(b, c->f, c->e));
+    TRY(g_analyse(b, root, c->f, c->e));
     if (!c->f[root].useful)
         return err_set(c->e, GLIM_REFUSED, "grammar: root: have a rule that no text matches, need one that some do");
     add_state(c, G_S_FAIL, 0, 0);

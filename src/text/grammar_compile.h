@@ -12,6 +12,9 @@ enum {
 struct g_facts {
     bool empty;      /* it matches the empty text */
     bool useful;     /* it matches some text */
+    bool quick;      /* it matches some single character (not told of sequences with parts that may not be empty) */
+    bool turns;      /* it is a rule's, and each circle of rules that the root leads to has at least one such */
+    uint8_t walked;  /* while finding that out */
     uint32_t length; /* bytes of its longest text; G_ENDLESS = that or more */
     uint32_t n_user; /* places that use it */
     uint32_t size;   /* about how many states it takes */
@@ -28,7 +31,7 @@ static inline bool g_is_written_out(const struct g_node *repeat, const struct g_
 }
 
 /* f: [n_node], zeroed. */
-glim_status g_analyse(const struct grammar_builder *b, struct g_facts *f, struct glim_err *e);
+glim_status g_analyse(const struct grammar_builder *b, grammar_node root, struct g_facts *f, struct glim_err *e);
 
 /* Set every rule's order; refuses left recursion by name. of_rule: the node of each rule. */
 glim_status g_order(struct grammar *g, const struct grammar_builder *b, const uint32_t *of_rule, struct glim_err *e);

@@ -66,8 +66,9 @@ static void move_configs(struct grammar_matcher *m, struct marks *k)
         memmove(m->thread + n_thread, m->thread + c.first, c.n * sizeof *m->thread);
         c.first = (uint32_t)n_thread;
         c.row = 0;
-        c.visits = 0;
-        c.same = 0;
+        c.seen = 0;
+        c.then = M_FAILED;
+        c.tried = c.dead = c.open = 0;
         n_thread += c.n;
         for (uint32_t t = 0; t < c.n; t++) {
             uint64_t x = m->thread[c.first + t];

@@ -12,8 +12,9 @@
  * A repetition {min,max} is a call that counts: its frame carries how many turns must and may still follow. Rules, and
  * parts that are used more than once, are compiled once and called.
  *
- * A rule is `wide` when its texts may be longer than G_WIDE bytes: masks are remembered per wide rule, whatever called
- * it (grammar_mask.c). Recursive rules are wide. */
+ * A rule is `wide` when its texts may be longer than G_WIDE bytes but not as short as one character: masks are
+ * remembered per wide rule, whatever called it (grammar_mask.c). Every circle of recursive rules has one that is wide,
+ * however short its texts may be. */
 #ifndef GLIM_TEXT_GRAMMAR_IMPL_H
 #define GLIM_TEXT_GRAMMAR_IMPL_H
 

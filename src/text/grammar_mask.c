@@ -10,7 +10,6 @@
 enum {
     DEPTH_MAX = 100,      /* narrow frames above one another, */
     HOLE_MAX = 64,        /* wide frames below one config, */
-    SAME_TRIES = 2000,    /* steps of finding out whether all longer characters leave a config as it is */
     DIVIDE_MAX = 1 << 16, /* steps of dividing it, and */
     PLACE_MAX = 512       /* continuations of one mask; what is larger is walked whole, without a hole */
 };
@@ -184,105 +183,7 @@ static uint32_t division(struct grammar_matcher *m, uint32_t config, uint32_t pa
     return m->why == GLIM_OK && pair_put(m, &m->slot_divided, config, part, number) ? number : 0;
 }
 
-/* ---- walking the trie ---- */
-
-void v_admit(const struct grammar_vocab *v, const struct v_node *n, uint64_t *bits)
-{
-    bit_set(bits, n->token);
-    if (n->more)
-        for (uint32_t t = v->same[n->token]; t != V_NONE; t = v->same[t])
-            bit_set(bits, t);
-}
-
-/* Does every byte of lo .. hi, and `more` continuations after it, lead from config to `home`, and to no hole on the
- * way? *yes stays as it is if so. Bytes of one class are tried once; *tries bounds the rest. */
-static bool lead_home(struct grammar_matcher *m, uint32_t config, uint32_t home, const struct v_lead *l, int more,
-                      int *tries, bool *yes)
-{
-    int lo = more == l->more ? l->first : more == l->more - 1 ? l->lo : 0x80;
-    int hi = more == l->more ? l->last : more == l->more - 1 ? l->hi : 0xBF;
-    for (int b = lo; b <= hi && *yes; b++) {
-        if (b > lo && m->g->cls[b] == m->g->cls[b - 1])
-            continue;
-        uint32_t to = m_step(m, config, m->g->cls[b]);
-        if (to == M_FAILED)
-            return false;
-        if (--*tries < 0 || to == M_DEAD || m->config[to].hole || (more == 0 && to != home))
-            *yes = false;
-        else if (more > 0 && !lead_home(m, to, home, l, more - 1, tries, yes))
-            return false;
-    }
-    return true;
-}
-
-/* The kinds that leave a config as it is. */
-static bool find_same(struct grammar_matcher *m, uint32_t config)
-{
-    uint16_t other = 1 << V_KIND_BAD;
-    int tries = SAME_TRIES;
-    bool chars = true;
-    for (int b = 0; b < 0x80; b++) {
-        uint32_t to = m_step(m, config, m->g->cls[b]);
-        if (to == M_FAILED)
-            return false;
-        other |= (uint16_t)((to != config) << v_kind((uint8_t)b));
-    }
-    for (int i = 0; i < V_LEADS && chars; i++)
-        if (!lead_home(m, config, config, &v_leads[i], v_leads[i].more, &tries, &chars))
-            return false;
-    other |= (uint16_t)(!chars << V_KIND_CHAR);
-    m->config[config].same = m->config[config].hole ? 0 : (uint16_t)~other;
-    return true;
-}
-
-/* Into a node with more below: pops it if the hole is reached, takes everything below if all of it leaves the config as
- * it is. *below: what is there must be walked. */
-static bool enter(struct grammar_matcher *m, uint32_t config, uint32_t i, uint64_t *bits, bool *below)
-{
-    const struct v_node *n = &m->v->node[i];
-    if (m->config[config].hole) {
-        if (!ROOM(m, pops, 1))
-            return false;
-        m->pops[m->n_pops++] = i;
-    }
-    if (!m_row(m, config))
-        return false;
-    if (m->config[config].visits < M_VISITS && ++m->config[config].visits == M_VISITS && !find_same(m, config))
-        return false;
-    *below = !m->config[config].leaf;
-    if (n->kinds & ~m->config[config].same)
-        return true;
-    *below = false;
-    for (uint32_t r = n->rank; r < m->v->node[n->skip].rank; r++)
-        bit_set(bits, m->v->ranked[r]);
-    return true;
-}
-
-bool m_walk(struct grammar_matcher *m, uint32_t config, uint32_t top, uint64_t *bits)
-{
-    const struct v_node *node = m->v->node;
-    const uint8_t *cls = m->g->cls;
-    size_t n_class = m->g->n_class;
-    uint32_t end = node[top].skip, *path = m->path;
-    if (!m_row(m, config))
-        return false;
-    path[node[top].depth] = config;
-    for (uint32_t i = top + 1; i < end;) {
-        const struct v_node *n = &node[i];
-        uint32_t from = path[n->depth - 1];
-        uint32_t to = m->row[(size_t)(m->config[from].row - 1) * n_class + cls[n->byte]];
-        if (to == M_FAILED && (to = m_step(m, from, cls[n->byte])) == M_FAILED)
-            return false;
-        if (to != M_DEAD && n->token != V_NONE)
-            v_admit(m->v, n, bits);
-        bool below = to != M_DEAD && n->skip > i + 1;
-        if (below && !enter(m, to, i, bits, &below))
-            return false;
-        path[n->depth] = to;
-        i = below ? i + 1 : n->skip;
-    }
-    return true;
-}
+/* ---- what a list leads to ---- */
 
 static int by_number(const void *x, const void *y)
 {
@@ -306,29 +207,40 @@ static void sort_pops(struct grammar_matcher *m)
     m->n_pops = n;
 }
 
-/* m->scratch as a remembered set: bits, or a list when that is smaller. */
-static bool keep_bits(struct grammar_matcher *m, struct m_memo *memo)
+/* What walks have found as a remembered set: ranges, or bits when that is many tokens. */
+static bool keep_hits(struct grammar_matcher *m, struct m_memo *memo)
 {
     size_t n_word = m->v->n_word, n = 0;
-    for (size_t i = 0; i < n_word; i++)
-        n += (size_t)__builtin_popcountll(m->scratch[i]);
-    memo->dense = n * sizeof *m->data > n_word * sizeof *m->bits;
-    if (memo->dense) {
-        if (!ROOM(m, bits, n_word))
+    for (size_t i = 0; i < m->n_hit; i++)
+        n += m->hit[i].n;
+    memo->dense = m->spilled || n > n_word;
+    if (!memo->dense) {
+        if (!ROOM(m, data, 2 * m->n_hit))
             return false;
-        memo->first = (uint32_t)m->n_bits;
-        memcpy(m->bits + m->n_bits, m->scratch, n_word * sizeof *m->bits);
-        m->n_bits += n_word;
+        memo->first = (uint32_t)m->n_data;
+        memo->n = (uint32_t)m->n_hit;
+        for (size_t i = 0; i < m->n_hit; i++) {
+            m->data[m->n_data++] = m->hit[i].rank;
+            m->data[m->n_data++] = m->hit[i].n;
+        }
         return true;
     }
-    if (!ROOM(m, data, n))
+    if (!ROOM(m, bits, n_word))
         return false;
-    memo->first = (uint32_t)m->n_data;
-    memo->n = (uint32_t)n;
-    for (size_t i = 0; i < n_word; i++)
-        for (uint64_t w = m->scratch[i]; w != 0; w &= w - 1)
-            m->data[m->n_data++] = (uint32_t)(i * 64 + (size_t)__builtin_ctzll(w));
+    m_flush(m, m->scratch);
+    memo->first = (uint32_t)m->n_bits;
+    memcpy(m->bits + m->n_bits, m->scratch, n_word * sizeof *m->bits);
+    m->n_bits += n_word;
     return true;
+}
+
+/* Nothing found. */
+static void drop_hits(struct grammar_matcher *m, bool dense)
+{
+    if (m->spilled || dense)
+        memset(m->scratch, 0, m->v->n_word * sizeof *m->scratch);
+    m->n_hit = 0;
+    m->spilled = false;
 }
 
 /* What the nodes of a list lead to in a relative config. Remembered; 0 on failure. */
@@ -342,9 +254,9 @@ static uint32_t memo_of(struct grammar_matcher *m, uint32_t config, uint32_t lis
     bool done = true;
     m->n_pops = 0;
     for (uint32_t i = 0; i < l.n && done; i++)
-        done = m_walk(m, config, m->data[l.first + i], m->scratch);
-    done = done && keep_bits(m, &memo);
-    memset(m->scratch, 0, m->v->n_word * sizeof *m->scratch);
+        done = m_walk_on(m, config, m->data[l.first + i], m->scratch);
+    done = done && keep_hits(m, &memo);
+    drop_hits(m, memo.dense);
     sort_pops(m);
     if (done && m->n_pops > 0)
         done = (memo.pops = list_new(m, m->pops, m->n_pops)) != 0;
@@ -363,8 +275,10 @@ static void join(const struct grammar_matcher *m, const struct m_memo *memo, uin
         for (size_t i = 0; i < m->v->n_word; i++)
             bits[i] |= from[i];
     } else {
+        const uint32_t *range = m->data + memo->first;
         for (uint32_t i = 0; i < memo->n; i++)
-            bit_set(bits, m->data[memo->first + i]);
+            for (uint32_t r = range[2 * i]; r < range[2 * i] + range[2 * i + 1]; r++)
+                bit_set(bits, m->v->ranked[r]);
     }
 }
 

@@ -45,8 +45,9 @@ glim_status grammar_matcher_create(struct grammar_matcher **out, const struct gr
         longest = v->longest[i] > longest ? v->longest[i] : longest;
     m->scratch = mem_calloc(v->n_word, sizeof *m->scratch);
     m->path = mem_alloc((longest + 1) * sizeof *m->path);
+    m->hit = mem_alloc(M_HITS * sizeof *m->hit);
     glim_status st = GLIM_OK;
-    if (!m->scratch || !m->path)
+    if (!m->scratch || !m->path || !m->hit)
         st = err_nomem(e, "grammar matcher", v->n_word * sizeof *m->scratch);
     else if (!begin(m))
         st = m_failed(m, e);
@@ -61,9 +62,9 @@ void grammar_matcher_free(struct grammar_matcher *m)
 {
     if (!m)
         return;
-    void *const all[] = {m->frame, m->entry,   m->config, m->thread, m->row,  m->todo,  m->out,
-                         m->seen,  m->heap,    m->set,    m->memo,   m->list, m->data,  m->bits,
-                         m->path,  m->scratch, m->pops,   m->group,  m->work, m->forced};
+    void *const all[] = {m->frame, m->entry,   m->config, m->thread, m->row,  m->todo,   m->out,
+                         m->seen,  m->heap,    m->set,    m->memo,   m->list, m->data,   m->bits,
+                         m->path,  m->scratch, m->pops,   m->group,  m->work, m->forced, m->hit};
     struct g_table *const tables[] = {&m->slot_frame, &m->slot_config, &m->slot_memo, &m->slot_list, &m->slot_divided};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         mem_free(all[i]);
@@ -147,6 +148,8 @@ void m_calm(struct grammar_matcher *m)
 {
     m->why = GLIM_OK;
     m->steps = 0;
+    m->n_hit = 0;
+    m->spilled = false;
 }
 
 static uint32_t take(struct grammar_matcher *m, uint32_t config, const uint8_t *p, size_t n)

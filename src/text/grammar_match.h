@@ -31,7 +31,9 @@ struct v_node {
     uint32_t token; /* the first token that ends here; V_NONE */
     uint32_t rank;  /* the tokens from here to the node at skip are ranked[rank] .. [its rank - 1] */
     uint16_t depth;
-    uint16_t kinds; /* of what is below: bits 1 << kind */
+    uint16_t height; /* bytes of the longest way from here to what is below */
+    uint64_t kinds;  /* of what is below: bits 1 << kind; all if the node ends inside a character */
+    uint64_t whole;  /* of that and of the node's own byte; all if the node above ends inside a character */
     uint8_t byte;
     uint8_t more; /* further tokens have the same bytes */
 };
@@ -49,10 +51,12 @@ struct grammar_vocab {
     uint64_t *end; /* [n_word] */
 };
 
-/* Kinds of what tokens are made of: characters of more than one byte (perhaps cut at the token's end), bytes that are
- * no UTF-8, and some sorts of ASCII, which v_kind tells apart. */
-enum { V_KIND_CHAR, V_KIND_BAD };
-uint8_t v_kind(uint8_t byte);
+/* Kinds of what tokens are made of: sorts of ASCII (most marks and blanks are a kind of their own) and characters of
+ * more than one byte (perhaps cut at the token's end), by their first byte; and bytes that are no UTF-8. */
+enum { V_KIND_BAD, V_KINDS = 64 };
+extern const struct v_kind {
+    uint8_t first, last; /* bytes */
+} v_kinds[V_KINDS];
 
 /* The bytes that begin a longer character: which follow at once, and how many in all. */
 enum { V_LEADS = 8 };
@@ -73,7 +77,7 @@ static inline void bit_set(uint64_t *w, size_t i)
 
 enum { M_BOTTOM = 0, M_HOLE = 1 }; /* frames */
 enum { M_FAILED = 0, M_DEAD = 1 }; /* configs: none (or not known yet); without threads */
-enum { M_WORK_MAX = 1 << 22, M_VISITS = 16 };
+enum { M_WORK_MAX = 1 << 22, M_SEEN = 256, M_HITS = 4096 };
 
 struct m_entry {
     uint32_t rule, ret, parent; /* after the turns of `rule`, go on at ret in frame parent */
@@ -87,12 +91,14 @@ struct m_frame {
 };
 
 struct m_config {
-    uint32_t first, n; /* threads */
-    uint32_t row;      /* + 1; 0 = none yet */
-    bool bottom, hole; /* a thread is complete there */
-    bool leaf;         /* and there is no other */
-    uint8_t visits;    /* of walks, up to M_VISITS: then same is known */
-    uint16_t same;     /* kinds of which everything leads back here, and to no hole on the way */
+    uint32_t first, n;    /* threads */
+    uint32_t row;         /* + 1; 0 = none yet */
+    bool bottom, hole;    /* a thread is complete there */
+    bool leaf;            /* and there is no other */
+    uint16_t seen;        /* trie nodes below places that walks came to in it, up to M_SEEN: then kinds are tried */
+    uint32_t then;        /* the config that follows whatever is of a free kind; M_FAILED = none tried */
+    uint64_t tried, dead; /* kinds; those that nothing begins with here */
+    uint64_t open;        /* free kinds, and those that may be: not tried yet */
 };
 
 struct m_pending {
@@ -100,8 +106,12 @@ struct m_pending {
     struct m_entry e;
 };
 
+struct m_range {
+    uint32_t rank, n; /* of ranked tokens */
+};
+
 struct m_memo {
-    uint32_t first, n; /* of bits (dense) or of list */
+    uint32_t first, n; /* of bits (dense); or of data: n ranges */
     uint32_t pops;     /* list number; 0 = the hole is not reached before a token's end */
     bool dense;
 };
@@ -150,14 +160,17 @@ struct grammar_matcher {
     size_t n_memo, cap_memo;
     struct m_list *list; /* [0] is none; [1 + p] the root of trie p alone */
     size_t n_list, cap_list;
-    uint32_t *data; /* of lists, sparse sets and divisions */
+    uint32_t *data; /* of lists, ranges and divisions */
     size_t n_data, cap_data;
     uint64_t *bits;
     size_t n_bits, cap_bits;
     struct g_table slot_memo, slot_list, slot_divided;
-    uint64_t *scratch; /* [n_word], all zero between calls */
-    uint64_t *forced;  /* [n_word] grammar_forced's mask; NULL until it is asked for */
-    uint32_t *path;    /* [longest + 1] configs */
+    uint64_t *scratch;   /* [n_word], all zero between calls */
+    uint64_t *forced;    /* [n_word] grammar_forced's mask; NULL until it is asked for */
+    uint32_t *path;      /* [longest + 1] configs */
+    struct m_range *hit; /* [M_HITS] what the running walk has admitted and not yet made bits */
+    size_t n_hit;
+    bool spilled; /* there were more */
     uint32_t *pops, *group;
     size_t n_pops, cap_pops, n_group, cap_group;
     struct m_pair *work;
@@ -205,11 +218,16 @@ glim_status m_failed(const struct grammar_matcher *m, struct glim_err *e); /* wh
 glim_status g_accept_from(struct grammar_state *s, const struct grammar_state *from, const void *p, size_t n,
                           struct glim_err *e);
 
-/* ---- masks (grammar_mask.c) ---- */
+/* ---- walking tries (grammar_walk.c) ---- */
 /* From trie node `top`, reached in `config`: the bits of the tokens below that are admitted, and, appended to m->pops,
- * the nodes with more below at which the hole is reached. */
+ * the nodes with more below at which the hole is reached, unless all that is below is admitted anyway. */
 bool m_walk(struct grammar_matcher *m, uint32_t config, uint32_t top, uint64_t *bits);
+/* The same, but the last M_HITS ranges stay in m->hit; m_flush makes bits of them. */
+bool m_walk_on(struct grammar_matcher *m, uint32_t config, uint32_t top, uint64_t *bits);
+void m_flush(struct grammar_matcher *m, uint64_t *bits);
 void v_admit(const struct grammar_vocab *v, const struct v_node *n, uint64_t *bits); /* the tokens that end at n */
+
+/* ---- masks (grammar_mask.c) ---- */
 bool m_mask(struct grammar_matcher *m, uint32_t config, uint64_t *bits);
 bool m_mask_init(struct grammar_matcher *m);
 

@@ -261,6 +261,18 @@ static struct m_pending heap_pop(struct grammar_matcher *m)
     return top;
 }
 
+/* A call of `rule` that is the last thing in what the entry calls takes its place. If the entry has nothing left to do
+ * but to end its own frame, a wide rule takes over that frame's entries. */
+static void call_last(struct grammar_matcher *m, uint32_t rule, struct m_entry e)
+{
+    const struct m_frame *f = &m->frame[e.parent];
+    if (m->g->rule[rule].wide && e.ret == END && e.min == 1 && e.max == 1 && e.parent > M_HOLE)
+        for (uint32_t i = 0; i < f->n; i++)
+            heap_push(m, rule, m->entry[f->first + i]);
+    else
+        heap_push(m, rule, e);
+}
+
 /* A call in a frame. One that is the last thing in its frame takes over the frame's entries, so that right recursion
  * does not grow; but a wide frame is kept below what is not wide, because masks are remembered by it. */
 static void call(struct grammar_matcher *m, const struct g_call *c, uint32_t frame)
@@ -269,7 +281,7 @@ static void call(struct grammar_matcher *m, const struct g_call *c, uint32_t fra
     bool last = c->ret == END && c->min == 1 && c->max == 1 && frame > M_HOLE;
     if (last && (m->g->rule[c->rule].wide || !f->wide))
         for (uint32_t i = 0; i < f->n; i++)
-            heap_push(m, c->rule, m->entry[f->first + i]);
+            call_last(m, c->rule, m->entry[f->first + i]);
     else
         heap_push(m, c->rule, (struct m_entry){c->rule, c->ret, frame, c->min, c->max});
 }

@@ -10,41 +10,23 @@
 /* Most tokens are short; a count that is nearly used up matters to those longer than it alone. */
 static const uint32_t part_longest[V_PART] = {8, 16, 32, V_PIECE_MAX};
 
-uint8_t v_kind(uint8_t byte)
+/* Ascending; [V_KIND_BAD] is no range. */
+const struct v_kind v_kinds[V_KINDS] = {
+    {0xFF, 0x00}, {0x00, 0x08}, {0x09, 0x09}, {0x0A, 0x0A}, {0x0B, 0x0C}, {0x0D, 0x0D}, {0x0E, 0x1F}, {0x20, 0x20},
+    {0x21, 0x21}, {0x22, 0x22}, {0x23, 0x23}, {0x24, 0x24}, {0x25, 0x25}, {0x26, 0x26}, {0x27, 0x27}, {0x28, 0x28},
+    {0x29, 0x29}, {0x2A, 0x2A}, {0x2B, 0x2B}, {0x2C, 0x2C}, {0x2D, 0x2D}, {0x2E, 0x2E}, {0x2F, 0x2F}, {0x30, 0x39},
+    {0x3A, 0x3A}, {0x3B, 0x3B}, {0x3C, 0x3C}, {0x3D, 0x3D}, {0x3E, 0x3E}, {0x3F, 0x3F}, {0x40, 0x40}, {0x41, 0x46},
+    {0x47, 0x5A}, {0x5B, 0x5B}, {0x5C, 0x5C}, {0x5D, 0x5D}, {0x5E, 0x5E}, {0x5F, 0x5F}, {0x60, 0x60}, {0x61, 0x66},
+    {0x67, 0x7A}, {0x7B, 0x7B}, {0x7C, 0x7C}, {0x7D, 0x7D}, {0x7E, 0x7E}, {0x7F, 0x7F}, {0xC2, 0xC2}, {0xC3, 0xC3},
+    {0xC4, 0xCD}, {0xCE, 0xCE}, {0xCF, 0xCF}, {0xD0, 0xD0}, {0xD1, 0xD1}, {0xD2, 0xD7}, {0xD8, 0xDF}, {0xE0, 0xE0},
+    {0xE1, 0xE1}, {0xE2, 0xE2}, {0xE3, 0xE3}, {0xE4, 0xE9}, {0xEA, 0xED}, {0xEE, 0xEF}, {0xF0, 0xF0}, {0xF1, 0xF4}};
+
+/* kind[byte] of a character that begins with it. */
+static void kinds_of_bytes(uint8_t kind[256])
 {
-    if (byte >= 'a' && byte <= 'z')
-        return V_KIND_BAD + 1;
-    if (byte >= 'A' && byte <= 'Z')
-        return V_KIND_BAD + 2;
-    if (byte >= '0' && byte <= '9')
-        return V_KIND_BAD + 3;
-    if (byte < 0x20 || byte == 0x7F)
-        return byte == '\n' ? V_KIND_BAD + 4 : V_KIND_BAD + 5;
-    switch (byte) {
-    case ' ':
-        return V_KIND_BAD + 6;
-    case '"':
-        return V_KIND_BAD + 7;
-    case '\\':
-        return V_KIND_BAD + 8;
-    case '-':
-    case '_':
-    case '.':
-        return V_KIND_BAD + 9;
-    case '<':
-    case '>':
-    case '&':
-        return V_KIND_BAD + 10;
-    case '(':
-    case ')':
-    case '[':
-    case ']':
-    case '{':
-    case '}':
-        return V_KIND_BAD + 11;
-    default:
-        return V_KIND_BAD + 12;
-    }
+    memset(kind, V_KIND_BAD, 256);
+    for (int k = V_KIND_BAD + 1; k < V_KINDS; k++)
+        memset(kind + v_kinds[k].first, k, v_kinds[k].last - v_kinds[k].first + 1u);
 }
 
 const struct v_lead v_leads[V_LEADS] = {
@@ -100,16 +82,24 @@ struct open {
     struct place place;
 };
 
+static bool inside(struct place p)
+{
+    return p.left > 0 || p.bad;
+}
+
 /* Nothing more comes below the open node of that depth. Inside a character its kinds are all, so that nothing takes it
  * for a beginning. */
-static void node_close(struct grammar_vocab *v, const struct open *path, uint32_t depth)
+static void node_close(struct grammar_vocab *v, const uint8_t kind[256], const struct open *path, uint32_t depth)
 {
-    struct v_node *n = &v->node[path[depth].node];
-    int kind = path[depth].place.bad ? V_KIND_BAD : n->byte >= 0x80 ? V_KIND_CHAR : v_kind(n->byte);
+    struct v_node *n = &v->node[path[depth].node], *above = &v->node[path[depth - 1].node];
+    struct place at = path[depth].place, before = path[depth - 1].place;
+    uint64_t own = at.bad ? (uint64_t)1 << V_KIND_BAD : before.left > 0 ? 0 : (uint64_t)1 << kind[n->byte];
     n->skip = (uint32_t)v->n_node;
-    v->node[path[depth - 1].node].kinds |= (uint16_t)(n->kinds | 1u << kind);
-    if (path[depth].place.left > 0 || path[depth].place.bad)
-        n->kinds = 0xFFFF;
+    n->whole = inside(before) ? UINT64_MAX : n->kinds | own;
+    above->kinds |= n->kinds | own;
+    above->height = n->height >= above->height ? (uint16_t)(n->height + 1) : above->height;
+    if (inside(at))
+        n->kinds = UINT64_MAX;
 }
 
 /* One trie of sorted items. path[d]: the open node of depth d. */
@@ -117,6 +107,8 @@ static bool trie_add(struct grammar_vocab *v, size_t *cap, uint32_t part, const 
                      struct open *path)
 {
     uint32_t depth = 0;
+    uint8_t kind[256];
+    kinds_of_bytes(kind);
     path[0] = (struct open){.node = (uint32_t)v->n_node};
     v->root[part] = path[0].node;
     if (!node_add(v, cap, (struct v_node){.token = V_NONE}))
@@ -126,7 +118,7 @@ static bool trie_add(struct grammar_vocab *v, size_t *cap, uint32_t part, const 
         while (i > 0 && same < depth && same < x[i].n && x[i].s[same] == x[i - 1].s[same])
             same++;
         for (; depth > same; depth--)
-            node_close(v, path, depth);
+            node_close(v, kind, path, depth);
         for (; depth < x[i].n; depth++) {
             path[depth + 1] = (struct open){(uint32_t)v->n_node, after(path[depth].place, (uint8_t)x[i].s[depth])};
             if (!node_add(
@@ -142,7 +134,7 @@ static bool trie_add(struct grammar_vocab *v, size_t *cap, uint32_t part, const 
         v->longest[part] = x[i].n > v->longest[part] ? x[i].n : v->longest[part];
     }
     for (; depth > 0; depth--)
-        node_close(v, path, depth);
+        node_close(v, kind, path, depth);
     v->node[path[0].node].skip = (uint32_t)v->n_node;
     return true;
 }
