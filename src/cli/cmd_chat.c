@@ -61,18 +61,13 @@ static bool on_prefill(void *user, uint64_t done, uint64_t total)
     return !cli_interrupted;
 }
 
-static double rate(size_t n, double seconds)
-{
-    return seconds > 0 ? (double)n / seconds : 0;
-}
-
 static void show_numbers(const struct room *r, const struct answer *a)
 {
     const struct glim_result *g = &a->result;
     size_t read = a->n_prompt - g->n_reused, later = g->n_token ? g->n_token - 1 : 0;
     char text[200];
     snprintf(text, sizeof text, "[read %zu of %zu tokens at %.1f tok/s, wrote %zu at %.1f tok/s%s]\n", read,
-             a->n_prompt, rate(read, g->prefill_s), g->n_token, rate(later, g->decode_s),
+             a->n_prompt, talk_rate(read, g->prefill_s), g->n_token, talk_rate(later, g->decode_s),
              g->finish == GLIM_FINISH_CANCELLED ? ", stopped"
              : g->finish == GLIM_FINISH_LENGTH  ? ", at the limit"
                                                 : "");
@@ -129,6 +124,13 @@ static glim_status answer(struct room *r, struct glim_err *e)
     return st;
 }
 
+/* The text of a message; "" where it has none, or parts (a loaded conversation may). */
+static const char *text_of(const struct room *r, size_t i)
+{
+    const char *s = json_string_value(json_object_get(json_array_get(r->messages, i), "content"));
+    return s ? s : "";
+}
+
 static const char *role_of(const struct room *r, size_t i)
 {
     return json_string_value(json_object_get(json_array_get(r->messages, i), "role"));
@@ -180,7 +182,7 @@ static glim_status do_system(struct room *r, const char *arg, struct glim_err *e
     if (*arg)
         return set_system(r, strcmp(arg, "off") == 0 ? "" : arg, e);
     bool has = json_array_size(r->messages) > 0 && strcmp(role_of(r, 0), "system") == 0;
-    printf("%s\n", has ? json_string_value(json_object_get(json_array_get(r->messages, 0), "content")) : "(none)");
+    printf("%s\n", has ? text_of(r, 0) : "(none)");
     return GLIM_OK;
 }
 
@@ -201,8 +203,9 @@ static glim_status do_edit(struct room *r, const char *arg, struct glim_err *e)
         i--;
     if (i == 0)
         return err_set(e, GLIM_REFUSED, "/edit: have no message yet, need one");
-    snprintf(last, sizeof last, "%s",
-             json_string_value(json_object_get(json_array_get(r->messages, i - 1), "content")));
+    if (!*arg && (size_t)snprintf(last, sizeof last, "%s", text_of(r, i - 1)) >= sizeof last)
+        return err_set(e, GLIM_REFUSED, "/edit: have %zu bytes, need at most %zu to edit in place: /edit TEXT",
+                       strlen(text_of(r, i - 1)), sizeof last - 1);
     if (!*arg && !lines_edited(r->lines))
         return err_set(e, GLIM_USAGE, "/edit: have no text and no terminal, need the new message");
     take_back(r, true);

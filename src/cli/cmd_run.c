@@ -155,12 +155,6 @@ static const char *finish_name(enum glim_finish f)
     return "unknown";
 }
 
-/* Tokens a second; 0 when there was nothing to measure. */
-static double rate(size_t n, double seconds)
-{
-    return seconds > 0 ? (double)n / seconds : 0;
-}
-
 /* message: what a chat's answer consists of, or NULL. */
 static glim_status print_json(const struct run *r, const struct glim_result *g, size_t n_prompt, const json_t *message,
                               struct glim_err *e)
@@ -178,8 +172,8 @@ static glim_status print_json(const struct run *r, const struct glim_result *g, 
         mem_free(text);
     }
     str_printf(&s, ",\"finish_reason\":\"%s\",\"timings\":{\"load_s\":%.6f,\"prefill_s\":%.6f,\"prefill_tok_s\":%.3f,",
-               finish_name(g->finish), r->load_s, g->prefill_s, rate(computed, g->prefill_s));
-    str_printf(&s, "\"decode_s\":%.6f,\"decode_tok_s\":%.3f}}\n", g->decode_s, rate(later, g->decode_s));
+               finish_name(g->finish), r->load_s, g->prefill_s, talk_rate(computed, g->prefill_s));
+    str_printf(&s, "\"decode_s\":%.6f,\"decode_tok_s\":%.3f}}\n", g->decode_s, talk_rate(later, g->decode_s));
     return cli_print(&s, e);
 }
 
@@ -188,9 +182,9 @@ static void print_timings(const struct run *r, const struct glim_result *g, size
     size_t later = g->n_token > 0 ? g->n_token - 1 : 0;
     fprintf(stderr, "load     %8.3f s\n", r->load_s);
     fprintf(stderr, "prefill  %8.3f s  %6zu tokens  %9.1f tok/s\n", g->prefill_s, n_prompt,
-            rate(n_prompt - g->n_reused, g->prefill_s));
+            talk_rate(n_prompt - g->n_reused, g->prefill_s));
     fprintf(stderr, "decode   %8.3f s  %6zu tokens  %9.1f tok/s  (%s)\n", g->decode_s, g->n_token,
-            rate(later, g->decode_s), finish_name(g->finish));
+            talk_rate(later, g->decode_s), finish_name(g->finish));
 }
 
 /* After an answer: a last newline for a terminal, and the timings. */

@@ -139,6 +139,11 @@ void talk_fini(struct talk *t)
 
 /* ---- one answer ---- */
 
+double talk_rate(size_t n, double seconds)
+{
+    return seconds > 0 ? (double)n / seconds : 0;
+}
+
 void talk_dim(FILE *to, const char *text, size_t n)
 {
     const char *no_color = lever_system_env("NO_COLOR");

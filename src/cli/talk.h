@@ -80,6 +80,8 @@ struct talk_job {
     glim_progress *progress;
     void *user;
 };
+/* Tokens a second; 0 when there was nothing to measure. */
+double talk_rate(size_t n, double seconds);
 /* Reasoning, as a terminal shows it. */
 void talk_dim(FILE *to, const char *text, size_t n);
 /* Ctrl-C ends it early: what there is so far is the answer. */

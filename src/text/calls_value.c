@@ -361,9 +361,9 @@ static glim_status value(struct values *v, struct conj *c, grammar_node *out)
         c->done = *out;
         return GLIM_OK;
     }
-    if (!mem_grow((void **)&s->todo, &s->cap_todo, s->n_todo, sizeof *s->todo))
+    if (!mem_grow((void **)&s->due, &s->cap_due, s->n_due, sizeof *s->due))
         return schema_starved(s);
-    s->todo[s->n_todo++] = c;
+    s->due[s->n_due++] = c;
     int n = snprintf(name, sizeof name, "%s.%u", v->name, v->n_rule++);
     c->rule = grammar_rule(s->b, name, (size_t)n) + 1;
     *out = grammar_ref(s->b, c->rule - 1);
@@ -373,8 +373,8 @@ static glim_status value(struct values *v, struct conj *c, grammar_node *out)
 static glim_status define_rules(struct values *v)
 {
     struct sch *s = &v->s;
-    while (s->n_todo) {
-        struct conj *c = s->todo[--s->n_todo];
+    while (s->n_due) {
+        struct conj *c = s->due[--s->n_due];
         grammar_node node;
         TRY(typed(v, c, T_ALL, &node));
         if (node == NOTHING)

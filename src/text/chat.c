@@ -143,10 +143,9 @@ static glim_status fit_content(json_t *message, const struct template_caps *caps
     json_t *fitted = NULL;
     if (json_is_array(content)) {
         st = join_parts(content, &text, e);
-        if (st == GLIM_OK && caps->can[TEMPLATE_STRING_CONTENT])
-            fitted = json_stringn(text.s ? text.s : "", text.n);
-        else if (st == GLIM_OK)
-            return GLIM_OK;
+        if (st == GLIM_OK)
+            fitted = caps->can[TEMPLATE_STRING_CONTENT] ? json_stringn(text.s ? text.s : "", text.n)
+                                                        : json_incref(json_object_get(message, "content"));
     } else if (json_is_string(content) && !caps->can[TEMPLATE_STRING_CONTENT] && caps->can[TEMPLATE_PARTS_CONTENT]) {
         fitted = json_pack("[{s:s, s:O}]", "type", "text", "text", content);
     } else {

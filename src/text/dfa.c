@@ -92,16 +92,16 @@ struct refine {
     uint32_t *back;    /* [n * k] */
     uint32_t *elem, *loc, *block_of;
     uint32_t *first, *last, *marked; /* [n] of a block: its run, and how many of it are marked */
-    uint32_t *todo, *touched, *copy; /* [n] */
+    uint32_t *due, *touched, *copy;  /* [n] */
     uint8_t *queued;
-    uint32_t n_block, n_todo;
+    uint32_t n_block, n_due;
 };
 
 static bool refine_alloc(struct refine *r)
 {
     size_t n = r->n, cells = n * r->k;
-    uint32_t **list[] = {&r->elem,   &r->loc,  &r->block_of, &r->first, &r->last,
-                         &r->marked, &r->todo, &r->touched,  &r->copy};
+    uint32_t **list[] = {&r->elem,   &r->loc, &r->block_of, &r->first, &r->last,
+                         &r->marked, &r->due, &r->touched,  &r->copy};
     r->back_at = mem_calloc(cells + 2, sizeof *r->back_at);
     r->back = mem_alloc(cells * sizeof *r->back);
     r->queued = mem_calloc(n, 1);
@@ -114,7 +114,7 @@ static bool refine_alloc(struct refine *r)
 static void refine_free(struct refine *r)
 {
     uint32_t *list[] = {r->back_at, r->back,   r->elem, r->loc,     r->block_of, r->first,
-                        r->last,    r->marked, r->todo, r->touched, r->copy};
+                        r->last,    r->marked, r->due,  r->touched, r->copy};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         mem_free(list[i]);
     mem_free(r->queued);
@@ -136,20 +136,20 @@ static void back_edges(struct refine *r)
 /* Point every transition to a state that cannot reach acceptance at 0. */
 static void drop_dead_ends(struct refine *r, struct dfa *d)
 {
-    uint32_t n_todo = 0;
+    uint32_t n_due = 0;
     uint8_t *alive = r->queued;
     for (uint32_t s = 1; s < r->n; s++)
         if (dfa_accepts(d, s)) {
             alive[s] = 1;
-            r->todo[n_todo++] = s;
+            r->due[n_due++] = s;
         }
-    while (n_todo) {
-        uint32_t t = r->todo[--n_todo];
+    while (n_due) {
+        uint32_t t = r->due[--n_due];
         for (uint32_t c = 0; c < r->k; c++)
             for (uint32_t i = r->back_at[c * r->n + t]; i < r->back_at[c * r->n + t + 1]; i++)
                 if (!alive[r->back[i]]) {
                     alive[r->back[i]] = 1;
-                    r->todo[n_todo++] = r->back[i];
+                    r->due[n_due++] = r->back[i];
                 }
     }
     for (size_t s = 0; s < r->n; s++)
@@ -175,7 +175,7 @@ static void queue_block(struct refine *r, uint32_t b)
 {
     if (!r->queued[b]) {
         r->queued[b] = 1;
-        r->todo[r->n_todo++] = b;
+        r->due[r->n_due++] = b;
     }
 }
 
@@ -232,8 +232,8 @@ static void refine_all(struct refine *r)
     add_block(r, n_yes, r->n);
     for (uint32_t b = 0; b < r->n_block; b++)
         queue_block(r, b);
-    while (r->n_todo) {
-        uint32_t b = r->todo[--r->n_todo], n = r->last[b] - r->first[b];
+    while (r->n_due) {
+        uint32_t b = r->due[--r->n_due], n = r->last[b] - r->first[b];
         r->queued[b] = 0;
         memcpy(r->copy, r->elem + r->first[b], n * sizeof *r->copy);
         for (uint32_t c = 0; c < r->k; c++) {

@@ -29,7 +29,7 @@ static uint32_t child(const struct grammar_builder *b, const struct g_node *x, u
 struct graph {
     const struct grammar_builder *b;
     uint32_t *first, *user; /* users of node i: user[first[i]] .. user[first[i + 1]], one for each occurrence */
-    uint32_t *wait, *todo;
+    uint32_t *wait, *due;
 };
 
 static void graph_fini(struct graph *g)
@@ -37,7 +37,7 @@ static void graph_fini(struct graph *g)
     mem_free(g->first);
     mem_free(g->user);
     mem_free(g->wait);
-    mem_free(g->todo);
+    mem_free(g->due);
 }
 
 static glim_status graph_init(struct graph *g, const struct grammar_builder *b, struct glim_err *e)
@@ -51,8 +51,8 @@ static glim_status graph_init(struct graph *g, const struct grammar_builder *b, 
             g->first[child(b, &b->node[i], k) + 2]++;
     g->user = mem_alloc(n_edge * sizeof *g->user);
     g->wait = mem_alloc(n * sizeof *g->wait);
-    g->todo = mem_alloc(n * sizeof *g->todo);
-    if (!g->user || !g->wait || !g->todo)
+    g->due = mem_alloc(n * sizeof *g->due);
+    if (!g->user || !g->wait || !g->due)
         return err_nomem(e, "grammar", n + n_edge);
     for (size_t i = 2; i < n + 2; i++)
         g->first[i] += g->first[i - 1];
@@ -69,14 +69,14 @@ static void propagate(struct graph *g, struct g_facts *f,
     size_t n = 0;
     for (size_t i = 1; i < g->b->n_node; i++)
         if (g->wait[i] == 0)
-            g->todo[n++] = (uint32_t)i;
+            g->due[n++] = (uint32_t)i;
     while (n > 0) {
-        uint32_t x = g->todo[--n];
+        uint32_t x = g->due[--n];
         reach(g, f, x);
         for (uint32_t k = g->first[x]; k < g->first[x + 1]; k++) {
             uint32_t u = g->user[k];
             if (g->wait[u] != 0 && --g->wait[u] == 0)
-                g->todo[n++] = u;
+                g->due[n++] = u;
         }
     }
 }
@@ -184,7 +184,7 @@ static uint32_t wait_quick(const struct grammar_builder *b, const struct g_facts
 static void find_turns(struct graph *g, struct g_facts *f, uint32_t root)
 {
     enum { OPEN = 1, LEFT };
-    uint32_t *stack = g->todo, *next = g->wait;
+    uint32_t *stack = g->due, *next = g->wait;
     size_t n = 0;
     memset(next, 0, g->b->n_node * sizeof *next);
     stack[n++] = root;

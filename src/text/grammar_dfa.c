@@ -38,26 +38,26 @@ static struct dfa *dfa_copy(const struct dfa *d)
     return c;
 }
 
-/* mark[i] |= bit for the start and what it reaches. todo: [n_state]. */
-static void mark_reached(const struct dfa *d, uint8_t *mark, uint8_t bit, uint32_t *todo)
+/* mark[i] |= bit for the start and what it reaches. due: [n_state]. */
+static void mark_reached(const struct dfa *d, uint8_t *mark, uint8_t bit, uint32_t *due)
 {
     size_t n = 0;
-    todo[n++] = 1;
+    due[n++] = 1;
     mark[1] |= bit;
     while (n > 0) {
-        const uint32_t *row = d->next + (size_t)todo[--n] * d->n_class;
+        const uint32_t *row = d->next + (size_t)due[--n] * d->n_class;
         for (uint32_t c = 0; c < d->n_class; c++)
             if (row[c] != 0 && !(mark[row[c]] & bit)) {
                 mark[row[c]] |= bit;
-                todo[n++] = row[c];
+                due[n++] = row[c];
             }
     }
 }
 
 /* mark[i] |= bit for what leads to acceptance: the accepting states, and then backwards. first: [n_state + 2], from:
- * [cells], todo: [n_state]. */
+ * [cells], due: [n_state]. */
 static void mark_leading(const struct dfa *d, uint8_t *mark, uint8_t bit, uint32_t *first, uint32_t *from,
-                         uint32_t *todo)
+                         uint32_t *due)
 {
     size_t n = 0;
     for (size_t i = 0; i < cells(d); i++)
@@ -69,14 +69,14 @@ static void mark_leading(const struct dfa *d, uint8_t *mark, uint8_t bit, uint32
     for (uint32_t i = 1; i < d->n_state; i++)
         if (dfa_accepts(d, i)) {
             mark[i] |= bit;
-            todo[n++] = i;
+            due[n++] = i;
         }
     while (n > 0) {
-        uint32_t s = todo[--n];
+        uint32_t s = due[--n];
         for (uint32_t k = first[s]; k < first[s + 1]; k++)
             if (!(mark[from[k]] & bit)) {
                 mark[from[k]] |= bit;
-                todo[n++] = from[k];
+                due[n++] = from[k];
             }
     }
 }
@@ -86,12 +86,12 @@ struct dfa *g_dfa_trimmed(const struct dfa *d)
     struct dfa *c = dfa_copy(d);
     uint8_t *mark = mem_calloc(d->n_state, 1);
     uint32_t *first = mem_calloc((size_t)d->n_state + 2, sizeof *first);
-    uint32_t *from = mem_alloc(cells(d) * sizeof *from), *todo = mem_alloc(d->n_state * sizeof *todo);
-    bool done = c && mark && first && from && todo;
+    uint32_t *from = mem_alloc(cells(d) * sizeof *from), *due = mem_alloc(d->n_state * sizeof *due);
+    bool done = c && mark && first && from && due;
     if (done) {
         memset(c->next, 0, d->n_class * sizeof *c->next); /* state 0 is dead whatever its row says */
-        mark_reached(c, mark, 1, todo);
-        mark_leading(c, mark, 2, first, from, todo);
+        mark_reached(c, mark, 1, due);
+        mark_leading(c, mark, 2, first, from, due);
         for (uint32_t i = 0; i < d->n_state; i++)
             if (mark[i] != 3 || i == 0)
                 c->accept[i / 64] &= ~((uint64_t)1 << (i % 64));
@@ -102,7 +102,7 @@ struct dfa *g_dfa_trimmed(const struct dfa *d)
     mem_free(mark);
     mem_free(first);
     mem_free(from);
-    mem_free(todo);
+    mem_free(due);
     if (!done) {
         g_dfa_free(c);
         return NULL;
@@ -117,7 +117,7 @@ glim_status g_dfa_length(const struct dfa *d, uint32_t *length, struct glim_err 
     size_t n = 0, n_edge = 0;
     if (!wait)
         return err_nomem(e, "grammar", (size_t)d->n_state * 3 * sizeof *wait);
-    uint32_t *longest = wait + d->n_state, *todo = longest + d->n_state;
+    uint32_t *longest = wait + d->n_state, *due = longest + d->n_state;
     for (size_t i = 0; i < cells(d); i++)
         if (d->next[i] != 0) {
             wait[d->next[i]]++;
@@ -125,9 +125,9 @@ glim_status g_dfa_length(const struct dfa *d, uint32_t *length, struct glim_err 
         }
     *length = 0;
     if (wait[1] == 0)
-        todo[n++] = 1;
+        due[n++] = 1;
     while (n > 0) {
-        uint32_t s = todo[--n];
+        uint32_t s = due[--n];
         *length = longest[s] > *length ? longest[s] : *length;
         for (uint32_t c = 0; c < d->n_class; c++) {
             uint32_t to = d->next[(size_t)s * d->n_class + c];
@@ -136,7 +136,7 @@ glim_status g_dfa_length(const struct dfa *d, uint32_t *length, struct glim_err 
             longest[to] = longest[s] + 1 > longest[to] ? longest[s] + 1 : longest[to];
             n_edge--;
             if (--wait[to] == 0)
-                todo[n++] = to;
+                due[n++] = to;
         }
     }
     if (n_edge > 0)

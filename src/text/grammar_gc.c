@@ -145,7 +145,7 @@ bool m_collect(struct grammar_matcher *m)
     mem_free(k.config);
     mem_free(k.frame);
     m->n_row = m->n_data = m->n_bits = m->n_list = m->n_memo = 0;
-    m->n_todo = m->n_out = m->n_heap = m->n_set = m->n_pops = m->n_group = m->n_work = 0;
+    m->n_due = m->n_out = m->n_heap = m->n_set = m->n_pops = m->n_group = m->n_work = 0;
     forget(m, &m->slot_frame);
     forget(m, &m->slot_config);
     forget(m, &m->slot_memo);
@@ -160,7 +160,7 @@ bool m_collect(struct grammar_matcher *m)
     SHRINK(m, bits);
     SHRINK(m, list);
     SHRINK(m, memo);
-    SHRINK(m, todo);
+    SHRINK(m, due);
     SHRINK(m, out);
     SHRINK(m, heap);
     SHRINK(m, set);

@@ -62,7 +62,7 @@ void grammar_matcher_free(struct grammar_matcher *m)
 {
     if (!m)
         return;
-    void *const all[] = {m->frame, m->entry,   m->config, m->thread, m->row,  m->todo,   m->out,
+    void *const all[] = {m->frame, m->entry,   m->config, m->thread, m->row,  m->due,    m->out,
                          m->seen,  m->heap,    m->set,    m->memo,   m->list, m->data,   m->bits,
                          m->path,  m->scratch, m->pops,   m->group,  m->work, m->forced, m->hit};
     struct g_table *const tables[] = {&m->slot_frame, &m->slot_config, &m->slot_memo, &m->slot_list, &m->slot_divided};

@@ -142,8 +142,8 @@ struct grammar_matcher {
     struct g_table slot_frame, slot_config;
 
     /* one step */
-    uint64_t *todo, *out;
-    size_t n_todo, cap_todo, n_out, cap_out;
+    uint64_t *due, *out;
+    size_t n_due, cap_due, n_out, cap_out;
     struct m_seen {
         uint64_t thread;
         uint32_t stamp;

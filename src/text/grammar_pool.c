@@ -180,7 +180,7 @@ uint32_t m_config_of_out(struct grammar_matcher *m)
 
 void m_begin(struct grammar_matcher *m)
 {
-    m->n_todo = m->n_out = m->n_heap = m->n_seen = 0;
+    m->n_due = m->n_out = m->n_heap = m->n_seen = 0;
     if (++m->stamp == 0) { /* all stamps have been used: none of the old ones may look new */
         memset(m->seen, 0, m->cap_seen * sizeof *m->seen);
         m->stamp = 1;
@@ -226,8 +226,8 @@ static bool is_new(struct grammar_matcher *m, uint64_t thread)
 void m_reach(struct grammar_matcher *m, uint32_t state, uint32_t frame)
 {
     uint64_t thread = (uint64_t)state << 32 | frame;
-    if (spend(m, 1) && is_new(m, thread) && ROOM(m, todo, 1))
-        m->todo[m->n_todo++] = thread;
+    if (spend(m, 1) && is_new(m, thread) && ROOM(m, due, 1))
+        m->due[m->n_due++] = thread;
 }
 
 static bool before(const struct m_pending *a, const struct m_pending *b)
@@ -333,8 +333,8 @@ static void follow(struct grammar_matcher *m, uint32_t state, uint32_t frame)
 
 static void follow_all(struct grammar_matcher *m)
 {
-    while (m->n_todo > 0 && m->why == GLIM_OK) {
-        uint64_t t = m->todo[--m->n_todo];
+    while (m->n_due > 0 && m->why == GLIM_OK) {
+        uint64_t t = m->due[--m->n_due];
         follow(m, (uint32_t)(t >> 32), (uint32_t)t);
     }
 }

@@ -385,9 +385,9 @@ glim_status schema_build(struct sch *s, struct conj *c, grammar_node *out)
         *out = c->done;
         return GLIM_OK;
     }
-    if (!mem_grow((void **)&s->todo, &s->cap_todo, s->n_todo, sizeof *s->todo))
+    if (!mem_grow((void **)&s->due, &s->cap_due, s->n_due, sizeof *s->due))
         return schema_starved(s);
-    s->todo[s->n_todo++] = c;
+    s->due[s->n_due++] = c;
     uint32_t rule = new_rule(s);
     c->rule = rule + 1;
     *out = grammar_ref(s->b, rule);
@@ -396,8 +396,8 @@ glim_status schema_build(struct sch *s, struct conj *c, grammar_node *out)
 
 static glim_status define_rules(struct sch *s)
 {
-    while (s->n_todo) {
-        struct conj *c = s->todo[--s->n_todo];
+    while (s->n_due) {
+        struct conj *c = s->due[--s->n_due];
         grammar_node node;
         TRY(build_now(s, c, &node));
         grammar_define(s->b, c->rule - 1, node);

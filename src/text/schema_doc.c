@@ -603,7 +603,7 @@ void schema_fini(struct sch *s)
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         mem_free(maps[i]->slot);
     mem_free(s->made);
-    mem_free(s->todo);
+    mem_free(s->due);
     for (struct chunk *c = s->pool, *next; c; c = next) {
         next = c->next;
         mem_free(c);

@@ -129,8 +129,8 @@ struct sch {
     struct map dfa;     /* description → struct dfa_box */
     struct map made_of; /* a letter and a schema object → what was made of it: negation, dependencies, stripped copy */
     struct map target;  /* absolute URI or resource and anchor → json_t; marks of the cycle check */
-    struct conj **todo; /* rules to define */
-    size_t n_todo, cap_todo;
+    struct conj **due;  /* rules to define */
+    size_t n_due, cap_due;
     char name[32]; /* rules are called this and a number */
     uint32_t n_rule;
     size_t bytes;                                       /* counted by the walk */

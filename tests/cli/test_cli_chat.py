@@ -66,6 +66,13 @@ def test_a_saved_conversation_goes_on(args, tmp_path):
     assert got == want
 
 
+def test_a_loaded_conversation_may_hold_parts(args, tmp_path):
+    path = tmp_path / "parts.json"
+    path.write_text(json.dumps([{"role": "system", "content": [{"type": "text", "text": "s"}]}]))
+    r, _ = chat(args, f"/load {path}", "/system")
+    assert r.stdout == "(1 messages)\n\n"
+
+
 def test_regenerate_edit_and_clear(args, tmp_path):
     warm = [*args, "-n", "9", "--temp", "1", "--seed", "1"]
     said, _ = saved(warm, tmp_path, "one", "/regenerate")

@@ -210,7 +210,7 @@ def test_grammar_and_schema_hold(tmp_path):
         assert 2 <= len(v) <= 4 and all(x in ("a", 7, None) for x in v)
 
 
-def test_a_forced_text_is_what_it_says_and_costs_no_draws(tmp_path):
+def test_a_forced_text_is_what_it_says(tmp_path):
     g = tmp_path / "g.gbnf"
     g.write_text('root ::= "only this text can be said."')
     want = run("-p", "x", "--grammar", g, "-n", "64")

@@ -139,6 +139,10 @@ static void messages_take_the_form_the_template_wants(void **state)
            NULL, CHAT_REASONING_DEFAULT,
            "<|im_start|>assistant\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>\n"
            "<|im_start|>assistant\n");
+    static const char parts[] = "{% for m in messages %}{% for p in m.content %}({{ p.text }}){% endfor %}{% endfor %}";
+    expect(parts, USER, NULL, CHAT_REASONING_DEFAULT, "(hi)");
+    expect(parts, "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}]}]", NULL,
+           CHAT_REASONING_DEFAULT, "(a)");
     expect(hermes, USER, NULL, CHAT_REASONING_OFF,
            "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
     expect(hermes, USER, NULL, CHAT_REASONING_ON, "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
