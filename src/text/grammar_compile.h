@@ -6,7 +6,9 @@
 
 enum {
     G_ENDLESS = 0xFFFFFF,
-    G_WRITE_OUT = 64 /* a repetition of up to so many states is written out instead of counted */
+    /* A repetition of up to so many states is written out instead of counted. Of counts, masks forget what is larger
+     * than tokens are long; states that are written out all have masks of their own. */
+    G_WRITE_OUT = 24
 };
 
 struct g_facts {

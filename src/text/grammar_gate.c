@@ -242,24 +242,25 @@ glim_status grammar_gate_accept(struct grammar_gate *g, uint32_t id, struct glim
 
 /* ---- masks ---- */
 
-/* One trie, from state s on: a branch that completes a trigger goes on in the grammar. */
+/* One trie, from state s on: a branch that completes a trigger goes on in the grammar. Tokens that end where it does
+ * are admitted like others. */
 static bool walk(struct grammar_gate *g, uint32_t s, uint32_t top, uint64_t *bits)
 {
     const struct grammar_vocab *v = g->m->v;
     uint32_t end = v->node[top].skip;
-    g->path[0] = s;
-    for (uint32_t i = top + 1; i < end;) {
+    for (uint32_t i = top; i < end;) {
         const struct v_node *n = &v->node[i];
-        uint32_t to = g->next[g->path[n->depth - 1]][n->byte];
-        if (n->token != V_NONE)
-            v_admit(v, n, bits);
+        uint32_t to = i == top ? s : g->next[g->path[n->depth - 1]][n->byte];
+        bool found = i > top && g->found[to] != 0;
+        for (uint32_t r = n->rank; r < (found ? n->leaf : n->inner); r++)
+            bit_set(bits, v->ranked[r]);
         g->path[n->depth] = to;
-        if (g->found[to] == 0) {
+        if (!found) {
             i++;
             continue;
         }
         const struct grammar_state *at = g->trigger[g->found[to] - 1].at;
-        if (n->skip > i + 1 && !m_walk(g->m, at->at[at->n - 1], i, bits))
+        if (!m_walk(g->m, at->at[at->n - 1], i, bits))
             return false;
         i = n->skip;
     }

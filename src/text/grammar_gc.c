@@ -167,6 +167,7 @@ bool m_collect(struct grammar_matcher *m)
     SHRINK(m, pops);
     SHRINK(m, group);
     SHRINK(m, work);
+    memset(m->run, 0, M_RUNS * sizeof *m->run);
     m->why = GLIM_OK;
     return number_again(m) && m_mask_init(m);
 }

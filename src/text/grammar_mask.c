@@ -18,20 +18,20 @@ enum {
 
 /* ---- lists of numbers, equal ones kept once ---- */
 
-static uint32_t list_new(struct grammar_matcher *m, const uint32_t *p, size_t n)
+static uint32_t list_new(struct grammar_matcher *m, const void *p, size_t n)
 {
     if (!m_table_room(m, &m->slot_list) || !ROOM(m, list, 1) || !ROOM(m, data, n))
         return 0;
-    uint64_t hash = xxh3(p, n * sizeof *p);
+    uint64_t hash = xxh3(p, n * sizeof *m->data);
     struct g_slot *s = g_table_first(&m->slot_list, hash);
     for (; s->number; s = g_table_next(&m->slot_list, s, hash)) {
         const struct m_list *l = &m->list[s->number];
-        if (l->n == n && (n == 0 || memcmp(m->data + l->first, p, n * sizeof *p) == 0))
+        if (l->n == n && (n == 0 || memcmp(m->data + l->first, p, n * sizeof *m->data) == 0))
             return s->number;
     }
     m->list[m->n_list] = (struct m_list){(uint32_t)m->n_data, (uint32_t)n};
     if (n > 0)
-        memcpy(m->data + m->n_data, p, n * sizeof *p);
+        memcpy(m->data + m->n_data, p, n * sizeof *m->data);
     m->n_data += n;
     g_table_put(&m->slot_list, s, hash, (uint32_t)m->n_list);
     return (uint32_t)m->n_list++;
@@ -46,7 +46,7 @@ bool m_mask_init(struct grammar_matcher *m)
     m->list[m->n_list++] = (struct m_list){0, 0};
     m->memo[m->n_memo++] = (struct m_memo){0};
     for (uint32_t p = 0; p < V_PART; p++)
-        if (list_new(m, &m->v->root[p], 1) == 0)
+        if (list_new(m, &(struct m_pop_at){.node = m->v->root[p]}, M_POP_WORDS) == 0)
             return false;
     return true;
 }
@@ -185,9 +185,14 @@ static uint32_t division(struct grammar_matcher *m, uint32_t config, uint32_t pa
 
 /* ---- what a list leads to ---- */
 
-static int by_number(const void *x, const void *y)
+static uint64_t pop_order(struct m_pop_at p)
 {
-    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    return (uint64_t)p.node << 32 | (uint32_t)p.first << 16 | p.last;
+}
+
+static int by_order(const void *x, const void *y)
+{
+    uint64_t a = pop_order(*(const struct m_pop_at *)x), b = pop_order(*(const struct m_pop_at *)y);
     return a < b ? -1 : a > b;
 }
 
@@ -197,14 +202,38 @@ static void sort_pops(struct grammar_matcher *m)
     size_t n = 0;
     bool sorted = true;
     for (size_t i = 1; i < m->n_pops; i++)
-        sorted &= m->pops[i - 1] < m->pops[i];
+        sorted &= pop_order(m->pops[i - 1]) < pop_order(m->pops[i]);
     if (sorted)
         return;
-    qsort(m->pops, m->n_pops, sizeof *m->pops, by_number);
+    qsort(m->pops, m->n_pops, sizeof *m->pops, by_order);
     for (size_t i = 0; i < m->n_pops; i++)
-        if (n == 0 || m->pops[i] != m->pops[n - 1])
+        if (n == 0 || pop_order(m->pops[i]) != pop_order(m->pops[n - 1]))
             m->pops[n++] = m->pops[i];
     m->n_pops = n;
+}
+
+/* The n hits as bits, into none. If they are most of a trie, ascending: all of it, without the gaps. */
+static void hits_to_bits(struct grammar_matcher *m, size_t n, uint64_t *bits)
+{
+    const struct grammar_vocab *v = m->v;
+    uint32_t part = 0, at, end;
+    bool ascending = !m->spilled;
+    for (size_t i = 1; i < m->n_hit; i++)
+        ascending &= m->hit[i].rank >= m->hit[i - 1].rank + m->hit[i - 1].n;
+    while (n > 0 && m->hit[0].rank >= v->node[v->node[v->root[part]].skip].rank)
+        part++;
+    at = v->node[v->root[part]].rank;
+    end = v->node[v->node[v->root[part]].skip].rank;
+    if (!ascending || n <= (end - at) / 2) {
+        m_flush(m, bits);
+        return;
+    }
+    memcpy(bits, v->whole + part * v->n_word, v->n_word * sizeof *bits);
+    for (size_t i = 0; i <= m->n_hit; i++) {
+        for (; at < (i < m->n_hit ? m->hit[i].rank : end); at++)
+            bits[v->ranked[at] / 64] &= ~((uint64_t)1 << (v->ranked[at] % 64));
+        at += i < m->n_hit ? m->hit[i].n : 0;
+    }
 }
 
 /* What walks have found as a remembered set: ranges, or bits when that is many tokens. */
@@ -227,7 +256,7 @@ static bool keep_hits(struct grammar_matcher *m, struct m_memo *memo)
     }
     if (!ROOM(m, bits, n_word))
         return false;
-    m_flush(m, m->scratch);
+    hits_to_bits(m, n, m->scratch);
     memo->first = (uint32_t)m->n_bits;
     memcpy(m->bits + m->n_bits, m->scratch, n_word * sizeof *m->bits);
     m->n_bits += n_word;
@@ -253,13 +282,16 @@ static uint32_t memo_of(struct grammar_matcher *m, uint32_t config, uint32_t lis
     struct m_list l = m->list[list];
     bool done = true;
     m->n_pops = 0;
-    for (uint32_t i = 0; i < l.n && done; i++)
-        done = m_walk_on(m, config, m->data[l.first + i], m->scratch);
+    for (uint32_t i = 0; i < l.n && done; i += M_POP_WORDS) {
+        struct m_pop_at at;
+        memcpy(&at, m->data + l.first + i, sizeof at);
+        done = m_walk_from(m, config, at, m->scratch);
+    }
     done = done && keep_hits(m, &memo);
     drop_hits(m, memo.dense);
     sort_pops(m);
     if (done && m->n_pops > 0)
-        done = (memo.pops = list_new(m, m->pops, m->n_pops)) != 0;
+        done = (memo.pops = list_new(m, m->pops, m->n_pops * M_POP_WORDS)) != 0;
     if (!done || !ROOM(m, memo, 1) || !pair_put(m, &m->slot_memo, config, list, (uint32_t)m->n_memo))
         return 0;
     m->memo[m->n_memo] = memo;

@@ -46,8 +46,9 @@ glim_status grammar_matcher_create(struct grammar_matcher **out, const struct gr
     m->scratch = mem_calloc(v->n_word, sizeof *m->scratch);
     m->path = mem_alloc((longest + 1) * sizeof *m->path);
     m->hit = mem_alloc(M_HITS * sizeof *m->hit);
+    m->run = mem_calloc(M_RUNS, sizeof *m->run);
     glim_status st = GLIM_OK;
-    if (!m->scratch || !m->path || !m->hit)
+    if (!m->scratch || !m->path || !m->hit || !m->run)
         st = err_nomem(e, "grammar matcher", v->n_word * sizeof *m->scratch);
     else if (!begin(m))
         st = m_failed(m, e);
@@ -62,9 +63,9 @@ void grammar_matcher_free(struct grammar_matcher *m)
 {
     if (!m)
         return;
-    void *const all[] = {m->frame, m->entry,   m->config, m->thread, m->row,  m->due,    m->out,
-                         m->seen,  m->heap,    m->set,    m->memo,   m->list, m->data,   m->bits,
-                         m->path,  m->scratch, m->pops,   m->group,  m->work, m->forced, m->hit};
+    void *const all[] = {m->frame, m->entry, m->config, m->thread, m->row,  m->due,  m->out,  m->seen,
+                         m->heap,  m->set,   m->memo,   m->list,   m->data, m->bits, m->path, m->scratch,
+                         m->pops,  m->group, m->work,   m->forced, m->hit,  m->run};
     struct g_table *const tables[] = {&m->slot_frame, &m->slot_config, &m->slot_memo, &m->slot_list, &m->slot_divided};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         mem_free(all[i]);

@@ -25,27 +25,30 @@
 
 enum { V_PART = 4, V_NONE = 0xFFFFFFFF, V_PIECE_MAX = 4096 };
 
-/* Nodes in depth-first order: those below node i are i + 1 .. skip - 1. */
+/* What has more below: nodes, in depth-first order; those below node i are i + 1 .. skip - 1. What has nothing below
+ * is a leaf of the node above it, and has no node. Tokens are ranked: first those that end at the node (`rank` on),
+ * then its leaves (`leaf` on), then what is below its nodes (`inner` on, up to the rank of the node at skip). */
 struct v_node {
     uint32_t skip;
-    uint32_t token; /* the first token that ends here; V_NONE */
-    uint32_t rank;  /* the tokens from here to the node at skip are ranked[rank] .. [its rank - 1] */
+    uint32_t rank, leaf, inner;
     uint16_t depth;
-    uint16_t height; /* bytes of the longest way from here to what is below */
-    uint64_t kinds;  /* of what is below: bits 1 << kind; all if the node ends inside a character */
-    uint64_t whole;  /* of that and of the node's own byte; all if the node above ends inside a character */
+    uint16_t chars;  /* from the root to here; one that is cut, too */
+    uint16_t height; /* characters of the longest way from here to what is below */
     uint8_t byte;
-    uint8_t more; /* further tokens have the same bytes */
+    uint64_t kinds; /* of what is below: bits 1 << kind; all if the node ends inside a character */
+    uint64_t whole; /* of that and of the node's own byte; all if the node above ends inside a character */
 };
 
 struct grammar_vocab {
     size_t n_piece, n_word;
     struct v_node *node; /* and one after the last, for its rank */
     size_t n_node;
-    uint32_t *ranked; /* tokens in the order of their nodes */
+    uint32_t *ranked; /* by rank: the token, */
+    uint16_t *chars;  /* its characters; one that is cut, too; */
+    uint8_t *last;    /* and its last byte */
     size_t n_ranked;
     uint32_t root[V_PART], longest[V_PART]; /* trie of the tokens of at most `longest` bytes, and more than before */
-    uint32_t *same;                         /* [n_piece] next token with the same bytes; V_NONE */
+    uint64_t *whole;                        /* [V_PART][n_word] its tokens */
     uint32_t *piece;                        /* [n_piece + 1] where a token's bytes begin in text */
     char *text;
     uint64_t *end; /* [n_word] */
@@ -53,7 +56,8 @@ struct grammar_vocab {
 
 /* Kinds of what tokens are made of: sorts of ASCII (most marks and blanks are a kind of their own) and characters of
  * more than one byte (perhaps cut at the token's end), by their first byte; and bytes that are no UTF-8. */
-enum { V_KIND_BAD, V_KINDS = 64 };
+enum { V_KIND_BAD, V_KIND_LETTERS = 40, V_KINDS = 64 }; /* letters: g to z */
+#define V_KINDS_GOOD (~((uint64_t)1 << V_KIND_BAD))
 extern const struct v_kind {
     uint8_t first, last; /* bytes */
 } v_kinds[V_KINDS];
@@ -77,7 +81,7 @@ static inline void bit_set(uint64_t *w, size_t i)
 
 enum { M_BOTTOM = 0, M_HOLE = 1 }; /* frames */
 enum { M_FAILED = 0, M_DEAD = 1 }; /* configs: none (or not known yet); without threads */
-enum { M_WORK_MAX = 1 << 22, M_SEEN = 256, M_HITS = 4096 };
+enum { M_WORK_MAX = 1 << 22, M_SEEN = 256, M_HITS = 4096, M_RUNS = 512 };
 
 struct m_entry {
     uint32_t rule, ret, parent; /* after the turns of `rule`, go on at ret in frame parent */
@@ -101,6 +105,16 @@ struct m_config {
     uint64_t open;        /* free kinds, and those that may be: not tried yet */
 };
 
+/* A run: after `n` characters of some kinds, whichever they are, config has become `at`. It may go on from there. */
+struct m_run {
+    uint64_t kinds;
+    uint32_t config, at; /* config M_FAILED: a free slot */
+    uint16_t n;
+    uint16_t first, last, holes; /* after how many characters the hole is reached, and how often */
+    bool over;                   /* it does not go on, */
+    bool none;                   /* and nothing of these kinds begins in `at` */
+};
+
 struct m_pending {
     uint32_t order, rule; /* rule: to be started */
     struct m_entry e;
@@ -110,9 +124,17 @@ struct m_range {
     uint32_t rank, n; /* of ranked tokens */
 };
 
+/* Where a walk reached the hole with more below: at a node (first = last = 0); or at this node and those below it that
+ * are `first` to `last` characters from the root, and not inside one. */
+struct m_pop_at {
+    uint32_t node;
+    uint16_t first, last;
+};
+enum { M_POP_WORDS = sizeof(struct m_pop_at) / sizeof(uint32_t) }; /* of a list */
+
 struct m_memo {
     uint32_t first, n; /* of bits (dense); or of data: n ranges */
-    uint32_t pops;     /* list number; 0 = the hole is not reached before a token's end */
+    uint32_t pops;     /* list number, of struct m_pop_at; 0 = the hole is not reached before a token's end */
     bool dense;
 };
 
@@ -158,7 +180,7 @@ struct grammar_matcher {
     /* masks */
     struct m_memo *memo;
     size_t n_memo, cap_memo;
-    struct m_list *list; /* [0] is none; [1 + p] the root of trie p alone */
+    struct m_list *list; /* [0] is none; [1 + p] the root of trie p alone (struct m_pop_at) */
     size_t n_list, cap_list;
     uint32_t *data; /* of lists, ranges and divisions */
     size_t n_data, cap_data;
@@ -170,8 +192,10 @@ struct grammar_matcher {
     uint32_t *path;      /* [longest + 1] configs */
     struct m_range *hit; /* [M_HITS] what the running walk has admitted and not yet made bits */
     size_t n_hit;
-    bool spilled; /* there were more */
-    uint32_t *pops, *group;
+    bool spilled;      /* there were more */
+    struct m_run *run; /* [M_RUNS] by hash of config and kinds */
+    struct m_pop_at *pops;
+    uint32_t *group;
     size_t n_pops, cap_pops, n_group, cap_group;
     struct m_pair *work;
     size_t n_work, cap_work;
@@ -206,8 +230,7 @@ uint32_t m_config_of_out(struct grammar_matcher *m);
 bool m_out_add(struct grammar_matcher *m, uint32_t state, uint32_t frame);
 
 uint32_t m_step(struct grammar_matcher *m, uint32_t config, uint8_t cls); /* remembered; M_FAILED on failure */
-uint32_t m_step_new(struct grammar_matcher *m, uint32_t config, uint8_t cls);
-bool m_row(struct grammar_matcher *m, uint32_t config); /* makes room for what is remembered */
+bool m_row(struct grammar_matcher *m, uint32_t config);                   /* makes room for what is remembered */
 uint32_t m_pop(struct grammar_matcher *m, uint32_t frame);
 
 /* ---- states (grammar_match.c) ---- */
@@ -224,8 +247,8 @@ glim_status g_accept_from(struct grammar_state *s, const struct grammar_state *f
 bool m_walk(struct grammar_matcher *m, uint32_t config, uint32_t top, uint64_t *bits);
 /* The same, but the last M_HITS ranges stay in m->hit; m_flush makes bits of them. */
 bool m_walk_on(struct grammar_matcher *m, uint32_t config, uint32_t top, uint64_t *bits);
+bool m_walk_from(struct grammar_matcher *m, uint32_t config, struct m_pop_at at, uint64_t *bits); /* the same */
 void m_flush(struct grammar_matcher *m, uint64_t *bits);
-void v_admit(const struct grammar_vocab *v, const struct v_node *n, uint64_t *bits); /* the tokens that end at n */
 
 /* ---- masks (grammar_mask.c) ---- */
 bool m_mask(struct grammar_matcher *m, uint32_t config, uint64_t *bits);

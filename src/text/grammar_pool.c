@@ -362,11 +362,30 @@ uint32_t m_end(struct grammar_matcher *m)
 
 /* ---- steps ---- */
 
-uint32_t m_step_new(struct grammar_matcher *m, uint32_t config, uint8_t cls)
+/* Bytes around one that threads do not tell apart. */
+struct alike {
+    uint8_t lo, hi;
+};
+
+static void meet_edge(struct alike *a, const struct g_edge *e, uint8_t byte)
+{
+    uint8_t lo = e->lo, hi = e->hi;
+    if (hi < byte) {
+        lo = (uint8_t)(hi + 1);
+        hi = UINT8_MAX;
+    } else if (lo > byte) {
+        hi = (uint8_t)(lo - 1);
+        lo = 0;
+    }
+    a->lo = lo > a->lo ? lo : a->lo;
+    a->hi = hi < a->hi ? hi : a->hi;
+}
+
+static uint32_t step_new(struct grammar_matcher *m, uint32_t config, uint8_t byte, struct alike *a)
 {
     const struct grammar *g = m->g;
     const struct m_config c = m->config[config];
-    uint8_t byte = g->byte[cls];
+    *a = (struct alike){0, UINT8_MAX};
     m_begin(m);
     for (uint32_t i = 0; i < c.n && spend(m, 1); i++) {
         uint32_t state = (uint32_t)(m->thread[c.first + i] >> 32), frame = (uint32_t)m->thread[c.first + i];
@@ -375,10 +394,14 @@ uint32_t m_step_new(struct grammar_matcher *m, uint32_t config, uint8_t cls)
             uint32_t to = dfa_step(g->dfa[s->a], s->n, byte);
             if (to != 0)
                 m_reach(m, state - s->n + to, frame);
+            *a = (struct alike){byte, byte};
         } else if (s->kind == G_S_EDGES) {
-            for (uint32_t k = 0; k < s->n; k++)
-                if (g->edge[s->a + k].lo <= byte && byte <= g->edge[s->a + k].hi)
-                    m_reach(m, g->edge[s->a + k].to, frame);
+            for (uint32_t k = 0; k < s->n; k++) {
+                const struct g_edge *e = &g->edge[s->a + k];
+                meet_edge(a, e, byte);
+                if (e->lo <= byte && byte <= e->hi)
+                    m_reach(m, e->to, frame);
+            }
         }
     }
     return m_end(m);
@@ -402,8 +425,10 @@ uint32_t m_step(struct grammar_matcher *m, uint32_t config, uint8_t cls)
         return M_FAILED;
     size_t cell = (size_t)(m->config[config].row - 1) * m->g->n_class + cls;
     if (m->row[cell] == M_FAILED) {
-        uint32_t to = m_step_new(m, config, cls);
-        m->row[cell] = to;
+        struct alike a;
+        uint32_t to = step_new(m, config, m->g->byte[cls], &a);
+        for (unsigned b = a.lo; b <= a.hi; b++)
+            m->row[cell - cls + m->g->cls[b]] = to;
     }
     return m->row[cell];
 }

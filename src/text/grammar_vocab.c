@@ -68,18 +68,19 @@ static int by_bytes(const void *x, const void *y)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static bool node_add(struct grammar_vocab *v, size_t *cap, struct v_node x)
-{
-    if (!mem_grow((void **)&v->node, cap, v->n_node, sizeof *v->node))
-        return false;
-    x.rank = (uint32_t)v->n_ranked;
-    v->node[v->n_node++] = x;
-    return true;
-}
-
+/* An open node: its items are at .. end - 1, and those before `at` are done. */
 struct open {
-    uint32_t node;
+    uint32_t node, at, end;
     struct place place;
+};
+
+struct trie {
+    struct grammar_vocab *v;
+    size_t cap; /* of nodes */
+    uint32_t part;
+    struct item *x;
+    struct open *path; /* [depth] */
+    uint8_t kind[256];
 };
 
 static bool inside(struct place p)
@@ -87,76 +88,144 @@ static bool inside(struct place p)
     return p.left > 0 || p.bad;
 }
 
+static void rank_add(struct trie *t, uint32_t item, uint32_t chars, uint8_t last)
+{
+    struct grammar_vocab *v = t->v;
+    uint32_t id = t->x[item].id;
+    v->ranked[v->n_ranked] = id;
+    v->chars[v->n_ranked] = (uint16_t)chars;
+    v->last[v->n_ranked++] = last;
+    bit_set(v->whole + t->part * v->n_word, id);
+}
+
+/* The kind of a byte that leads from one place to another. */
+static uint64_t kind_of(const struct trie *t, struct place from, uint8_t byte, struct place to)
+{
+    return to.bad ? (uint64_t)1 << V_KIND_BAD : from.left > 0 ? 0 : (uint64_t)1 << t->kind[byte];
+}
+
+static void is_below(struct v_node *n, struct place place, uint64_t kinds, uint32_t height)
+{
+    height += place.left == 0 ? 1 : 0;
+    n->kinds |= kinds;
+    n->height = height > n->height ? (uint16_t)height : n->height;
+}
+
+/* The items from `at` on that have the same byte at that depth. */
+static uint32_t group(const struct trie *t, uint32_t at, uint32_t end, uint32_t depth)
+{
+    char byte = t->x[at].s[depth];
+    while (at < end && t->x[at].s[depth] == byte)
+        at++;
+    return at;
+}
+
+/* Add the node that path[depth] is to be, the tokens that end there, and its leaves. */
+static bool node_open(struct trie *t, uint32_t depth)
+{
+    struct grammar_vocab *v = t->v;
+    struct open *p = &t->path[depth];
+    struct v_node n = {.rank = (uint32_t)v->n_ranked, .depth = (uint16_t)depth};
+    if (!mem_grow((void **)&v->node, &t->cap, v->n_node, sizeof *v->node))
+        return false;
+    p->node = (uint32_t)v->n_node++;
+    if (depth > 0) {
+        n.byte = (uint8_t)t->x[p->at].s[depth - 1];
+        n.chars = (uint16_t)(v->node[p[-1].node].chars + (p[-1].place.left == 0));
+    }
+    while (p->at < p->end && t->x[p->at].n == depth)
+        rank_add(t, p->at++, n.chars, n.byte);
+    n.leaf = (uint32_t)v->n_ranked;
+    for (uint32_t i = p->at, end; i < p->end; i = end) {
+        end = group(t, i, p->end, depth);
+        if (t->x[end - 1].n > depth + 1)
+            continue;
+        uint8_t byte = (uint8_t)t->x[i].s[depth];
+        is_below(&n, p->place, kind_of(t, p->place, byte, after(p->place, byte)), 0);
+        for (; i < end; i++)
+            rank_add(t, i, n.chars + (p->place.left == 0 ? 1u : 0), byte);
+    }
+    n.inner = (uint32_t)v->n_ranked;
+    v->node[p->node] = n;
+    return true;
+}
+
 /* Nothing more comes below the open node of that depth. Inside a character its kinds are all, so that nothing takes it
  * for a beginning. */
-static void node_close(struct grammar_vocab *v, const uint8_t kind[256], const struct open *path, uint32_t depth)
+static void node_close(struct trie *t, uint32_t depth)
 {
-    struct v_node *n = &v->node[path[depth].node], *above = &v->node[path[depth - 1].node];
-    struct place at = path[depth].place, before = path[depth - 1].place;
-    uint64_t own = at.bad ? (uint64_t)1 << V_KIND_BAD : before.left > 0 ? 0 : (uint64_t)1 << kind[n->byte];
-    n->skip = (uint32_t)v->n_node;
-    n->whole = inside(before) ? UINT64_MAX : n->kinds | own;
-    above->kinds |= n->kinds | own;
-    above->height = n->height >= above->height ? (uint16_t)(n->height + 1) : above->height;
-    if (inside(at))
+    const struct open *p = &t->path[depth];
+    struct v_node *n = &t->v->node[p->node];
+    n->skip = (uint32_t)t->v->n_node;
+    if (depth > 0) {
+        uint64_t whole = n->kinds | kind_of(t, p[-1].place, n->byte, p->place);
+        is_below(&t->v->node[p[-1].node], p[-1].place, whole, n->height);
+        n->whole = inside(p[-1].place) ? UINT64_MAX : whole;
+    }
+    if (inside(p->place))
         n->kinds = UINT64_MAX;
 }
 
-/* One trie of sorted items. path[d]: the open node of depth d. */
-static bool trie_add(struct grammar_vocab *v, size_t *cap, uint32_t part, const struct item *x, size_t n,
-                     struct open *path)
+/* The next items below the open node of that depth that are a node: open it. */
+static bool node_next(struct trie *t, uint32_t depth, bool *found)
+{
+    struct open *p = &t->path[depth];
+    *found = false;
+    while (p->at < p->end && !*found) {
+        uint32_t at = p->at;
+        p->at = group(t, at, p->end, depth);
+        *found = t->x[p->at - 1].n > depth + 1;
+        if (*found)
+            p[1] = (struct open){.at = at, .end = p->at, .place = after(p->place, (uint8_t)t->x[at].s[depth])};
+    }
+    return !*found || node_open(t, depth + 1);
+}
+
+/* One trie of n sorted items. */
+static bool trie_add(struct trie *t, uint32_t n)
 {
     uint32_t depth = 0;
-    uint8_t kind[256];
-    kinds_of_bytes(kind);
-    path[0] = (struct open){.node = (uint32_t)v->n_node};
-    v->root[part] = path[0].node;
-    if (!node_add(v, cap, (struct v_node){.token = V_NONE}))
+    bool found;
+    t->v->root[t->part] = (uint32_t)t->v->n_node;
+    t->path[0] = (struct open){.end = n};
+    if (!node_open(t, 0))
         return false;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t same = 0;
-        while (i > 0 && same < depth && same < x[i].n && x[i].s[same] == x[i - 1].s[same])
-            same++;
-        for (; depth > same; depth--)
-            node_close(v, kind, path, depth);
-        for (; depth < x[i].n; depth++) {
-            path[depth + 1] = (struct open){(uint32_t)v->n_node, after(path[depth].place, (uint8_t)x[i].s[depth])};
-            if (!node_add(
-                    v, cap,
-                    (struct v_node){.token = V_NONE, .depth = (uint16_t)(depth + 1), .byte = (uint8_t)x[i].s[depth]}))
-                return false;
+    for (;;) {
+        if (!node_next(t, depth, &found))
+            return false;
+        if (found) {
+            depth++;
+            continue;
         }
-        struct v_node *at = &v->node[path[depth].node];
-        at->more = at->token != V_NONE;
-        v->same[x[i].id] = at->token;
-        at->token = x[i].id;
-        v->ranked[v->n_ranked++] = x[i].id;
-        v->longest[part] = x[i].n > v->longest[part] ? x[i].n : v->longest[part];
+        node_close(t, depth);
+        if (depth-- == 0)
+            return true;
     }
-    for (; depth > 0; depth--)
-        node_close(v, kind, path, depth);
-    v->node[path[0].node].skip = (uint32_t)v->n_node;
-    return true;
 }
 
 static bool tries_add(struct grammar_vocab *v, const struct grammar_piece *piece)
 {
-    struct item *x = mem_alloc(v->n_piece * sizeof *x);
-    struct open *path = mem_alloc((V_PIECE_MAX + 1) * sizeof *path);
-    size_t cap = 0;
-    bool done = x && path;
-    for (uint32_t part = 0; part < V_PART && done; part++) {
-        size_t n = 0;
-        for (size_t i = 0; i < v->n_piece; i++)
-            if (piece[i].n > (part ? part_longest[part - 1] : 0) && piece[i].n <= part_longest[part] &&
-                !bit_get(v->end, i))
-                x[n++] = (struct item){piece[i].s, piece[i].n, (uint32_t)i};
-        qsort(x, n, sizeof *x, by_bytes);
-        done = trie_add(v, &cap, part, x, n, path);
+    struct trie t = {.v = v, .x = mem_alloc(v->n_piece * sizeof *t.x)};
+    t.path = mem_alloc((V_PIECE_MAX + 1) * sizeof *t.path);
+    kinds_of_bytes(t.kind);
+    bool done = t.x && t.path;
+    for (; t.part < V_PART && done; t.part++) {
+        uint32_t n = 0, *longest = &v->longest[t.part];
+        for (size_t i = 0; i < v->n_piece; i++) {
+            if (piece[i].n <= (t.part ? part_longest[t.part - 1] : 0) || piece[i].n > part_longest[t.part] ||
+                bit_get(v->end, i))
+                continue;
+            t.x[n++] = (struct item){piece[i].s, piece[i].n, (uint32_t)i};
+            *longest = piece[i].n > *longest ? piece[i].n : *longest;
+        }
+        qsort(t.x, n, sizeof *t.x, by_bytes);
+        done = trie_add(&t, n);
     }
-    done = done && node_add(v, &cap, (struct v_node){.token = V_NONE});
-    mem_free(x);
-    mem_free(path);
+    done = done && mem_grow((void **)&v->node, &t.cap, v->n_node, sizeof *v->node);
+    if (done)
+        v->node[v->n_node++] = (struct v_node){.rank = (uint32_t)v->n_ranked};
+    mem_free(t.x);
+    mem_free(t.path);
     return done;
 }
 
@@ -206,16 +275,18 @@ glim_status grammar_vocab_create(struct grammar_vocab **out, const struct gramma
         return err_nomem(e, "grammar vocabulary", sizeof *v);
     v->n_piece = n_piece;
     v->n_word = ceil_div(n_piece, 64);
-    v->same = mem_alloc(n_piece * sizeof *v->same);
     v->ranked = mem_alloc(n_piece * sizeof *v->ranked);
+    v->chars = mem_alloc(n_piece * sizeof *v->chars);
+    v->last = mem_alloc(n_piece * sizeof *v->last);
     v->piece = mem_alloc((n_piece + 1) * sizeof *v->piece);
     v->end = mem_calloc(v->n_word, sizeof *v->end);
-    bool done = v->same && v->ranked && v->piece && v->end;
+    v->whole = mem_calloc(V_PART * v->n_word, sizeof *v->whole);
+    bool done = v->ranked && v->chars && v->last && v->piece && v->end && v->whole;
     for (size_t i = 0; i < n_end && done; i++)
         bit_set(v->end, end[i]);
     if (!done || !text_add(v, piece) || !tries_add(v, piece)) {
         grammar_vocab_free(v);
-        return err_nomem(e, "grammar vocabulary", n_piece * sizeof *v->same);
+        return err_nomem(e, "grammar vocabulary", n_piece * sizeof *v->ranked);
     }
     *out = v;
     return GLIM_OK;
@@ -226,11 +297,13 @@ void grammar_vocab_free(struct grammar_vocab *v)
     if (!v)
         return;
     mem_free(v->node);
-    mem_free(v->same);
     mem_free(v->ranked);
+    mem_free(v->chars);
+    mem_free(v->last);
     mem_free(v->piece);
     mem_free(v->text);
     mem_free(v->end);
+    mem_free(v->whole);
     mem_free(v);
 }
 

@@ -16,7 +16,7 @@ struct stop {
 
 struct text_stream {
     struct stop *stop;
-    size_t n_stop;
+    size_t n_stop, which;
     struct str held; /* certain text that may still begin a stop */
     uint8_t tail[3]; /* beginning of a UTF-8 sequence */
     size_t n_tail;
@@ -56,7 +56,7 @@ glim_status text_stream_create(struct text_stream **out, const char *const *stop
         return err_nomem(e, "text stream", sizeof *s);
     s->stop = mem_calloc(n_stop, sizeof *s->stop);
     glim_status st = s->stop ? GLIM_OK : err_nomem(e, "stop strings", n_stop * sizeof *s->stop);
-    s->n_stop = s->stop ? n_stop : 0;
+    s->n_stop = s->which = s->stop ? n_stop : 0;
     for (size_t i = 0; i < s->n_stop && st == GLIM_OK; i++)
         st = init_stop(&s->stop[i], stop[i], i, e);
     if (st != GLIM_OK) {
@@ -98,7 +98,7 @@ static void hold(struct text_stream *s, const char *p, size_t n)
         str_putc(&s->held, p[i]);
         for (size_t k = 0; k < s->n_stop; k++)
             if (advance(&s->stop[k], p[i]) && s->stop[k].n > cut)
-                cut = s->stop[k].n;
+                cut = s->stop[s->which = k].n;
         if (cut && !s->held.failed) {
             s->held.n -= cut;
             s->stopped = true;
@@ -182,6 +182,11 @@ glim_status text_stream_push(struct text_stream *s, const char *p, size_t n, str
         if (s->stop[k].matched > keep)
             keep = s->stop[k].matched;
     return give(s, keep, out, e);
+}
+
+size_t text_stream_which(const struct text_stream *s)
+{
+    return s->which;
 }
 
 glim_status text_stream_end(struct text_stream *s, struct str *out, struct glim_err *e)

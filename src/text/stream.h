@@ -14,6 +14,8 @@ void text_stream_free(struct text_stream *s);
  * start wins. */
 glim_status text_stream_push(struct text_stream *s, const char *p, size_t n, struct str *out, bool *stopped,
                              struct glim_err *e);
+/* Which stop string that was; none has been complete: n_stop. */
+size_t text_stream_which(const struct text_stream *s);
 /* The end of generation: whatever was held back is given out (an unfinished sequence as U+FFFD). */
 glim_status text_stream_end(struct text_stream *s, struct str *out, struct glim_err *e);
 

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
     N_BYTE = 256,
-    N_MORE = 16,
+    N_MORE = 24,
     N_TOKEN = N_BYTE + N_MORE,
     END = N_TOKEN - 1,
     WORDS = (N_TOKEN + 63) / 64,
@@ -34,9 +34,9 @@ static void check(bool ok, const char *what)
 static struct grammar_vocab *vocab(void)
 {
     static const char *const more[N_MORE - 1] = {
-        "ab",   "abc",      "aaaa",     "\"}", "\": ", "10", "aa\n",
-        "))))", "\xC3\xA9", "\x82\xAC", "((",  ",\"",  "ba", "abababababababababab",
-        "aa"};
+        "aa",  ",\"",  "aaaa",      "aa",  "abababababababababab", "abc",      "((",   "\": ", "\xC3\xA9",    "aa\n",
+        "\"}", "baab", "a\xE2\x82", "111", "\xC3\xA9\xC3\xA9",     "\x82\xAC", "))))", "ab a", "a\xC3\xA9 b", "ba",
+        "bab", "10",   "ab"};
     static char byte[N_BYTE];
     static struct grammar_vocab *v;
     struct grammar_piece piece[N_TOKEN];

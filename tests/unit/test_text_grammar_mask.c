@@ -5,7 +5,7 @@
 #include <regex.h>
 
 #include "base/hash.h"
-#include "text/grammar.h"
+#include "text/grammar_gate.h"
 
 static struct dump dump;
 static struct tokenizer *tok;
@@ -54,17 +54,25 @@ struct bench {
     uint64_t *bits;
 };
 
+static void bench_open_text(struct bench *b, const char *gbnf, size_t n)
+{
+    struct glim_err e = {0};
+    b->bits = mem_calloc(n_word, sizeof *b->bits);
+    assert_non_null(b->bits);
+    if (grammar_gbnf(&b->g, gbnf, n, &e) != GLIM_OK || grammar_matcher_create(&b->m, b->g, vocab, &e) != GLIM_OK ||
+        grammar_state_create(&b->s, b->m, &e) != GLIM_OK)
+        fail_msg("%s: %s", gbnf, e.message);
+}
+
 static void bench_open(struct bench *b, const char *name)
 {
     struct glim_err e = {0};
     char path[512], *text;
     size_t n;
     snprintf(path, sizeof path, TEST_DATA "/grammars/%s.gbnf", name);
-    b->bits = mem_calloc(n_word, sizeof *b->bits);
-    assert_non_null(b->bits);
-    if (file_read(path, 1 << 20, &text, &n, &e) != GLIM_OK || grammar_gbnf(&b->g, text, n, &e) != GLIM_OK ||
-        grammar_matcher_create(&b->m, b->g, vocab, &e) != GLIM_OK || grammar_state_create(&b->s, b->m, &e) != GLIM_OK)
+    if (file_read(path, 1 << 20, &text, &n, &e) != GLIM_OK)
         fail_msg("%s: %s", name, e.message);
+    bench_open_text(b, text, n);
     mem_free(text);
 }
 
@@ -215,6 +223,122 @@ static void a_mask_holds_the_tokens_that_are_taken(void **state)
         }
         bench_close(&b);
     }
+}
+
+/* ---- counts that are used up inside tokens ---- */
+
+/* Along `text`, which begins a sentence, at every `every`-th byte and, from `near` on, at each. */
+static void expect_masks_along(const char *gbnf, const char *text, size_t every, size_t near)
+{
+    struct glim_err e = {0};
+    struct bench b;
+    bench_open_text(&b, gbnf, strlen(gbnf));
+    for (size_t i = 0; i <= strlen(text); i++) {
+        if (i > 0)
+            assert_int_equal(grammar_accept_bytes(b.s, text + i - 1, 1, &e), GLIM_OK);
+        if (i % every == 0 || i >= near)
+            expect_mask_is_what_is_taken(gbnf, &b, b.s);
+    }
+    bench_close(&b);
+}
+
+static void counts_end_inside_tokens(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *gbnf, *text;
+    } c[] = {
+        /* nothing of the kind begins after the last one */
+        {"root ::= \"<\" [a-z ]{3,30} \">\"", "<abcdefghijklmnopqrstuvwxyz"},
+        {"root ::= [^\n]{1,30} \"\\n\"", "abcdefghijklmnopqrstuvwxyz"},
+        /* characters are counted, not bytes; some are cut */
+        {"root ::= [^\n]{1,24} \"\\n\"",
+         "\xC3\xA9\xC3\xA9\xC3\xA9\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC abcdefghijk\xD0\xB0\xD0\xB1"},
+        {"root ::= [\\u00E0-\\u00FF\\u0430-\\u044F]{1,9} \".\"", "\xC3\xA9\xD0\xB0\xD0\xB1\xD0\xB2\xC3\xAA"},
+        /* the rule may be over before the count is used up, */
+        {"root ::= (w \" \")+\nw ::= [a-z]{2,40}", "ab abcdefghijklmnopqrstuvwxyzabcdefghij"},
+        /* at every second character only, */
+        {"root ::= (w \" \"?)+\nw ::= ([a-z] [a-z]){2,20}", "abcd abcdefghijklmnopqrstuvwxyzabcdefgh"},
+        {"root ::= w \"ing!\"\nw ::= ([a-z] [a-z]){2,20}", "abcdefghijklmnopqrstuvwxyzabcdefghij"},
+        /* and what comes then is of the same kind, or some of it */
+        {"root ::= w [a-z]{1,3} \"!\"\nw ::= [a-z]{2,40}", "abcdefghijklmnopqrstuvwxyzabcdefghijk"},
+        {"root ::= w [m-z0-9]* \"!\"\nw ::= [a-z0-9]{4,40}", "abcdefghijklmnopqrstuvwxyz0123456789a"},
+        {"root ::= t t t \"\\n\"\nt ::= [^\\n]{9,36}", "\xC3\xA9 the quick brown fox jumps over th"},
+        {"root ::= (w | n)+ \".\"\nw ::= [a-z ]{1,34} \"-\"\nn ::= [0-9a-f]{3,36} \"-\"",
+         "cafe-beef and more of it all"},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        size_t n = strlen(c[i].text);
+        expect_masks_along(c[i].gbnf, c[i].text, SLOW_BUILD ? n : 7, SLOW_BUILD ? n : n - 3);
+    }
+}
+
+/* ---- tokens of equal bytes, and of bytes that others begin with ---- */
+
+static void equal_tokens_are_admitted_alike(void **state)
+{
+    (void)state;
+    enum { N = 3000 };
+    static const char *const some[] = {"english", "csv", "json", "utf8", "chess"};
+    struct grammar_piece *twice = mem_calloc(2 * N, sizeof *twice);
+    struct grammar_vocab *v;
+    struct glim_err e = {0};
+    uint64_t x = 7;
+    assert_non_null(twice);
+    for (size_t i = 0; i < 2 * N; i++)
+        twice[i] = piece[i % N];
+    assert_int_equal(grammar_vocab_create(&v, twice, 2 * N, NULL, 0, &e), GLIM_OK);
+    for (size_t k = 0; k < sizeof some / sizeof *some; k++) {
+        struct bench b;
+        struct grammar_matcher *m;
+        struct grammar_state *s;
+        uint64_t *bits = mem_calloc(grammar_vocab_words(v), sizeof *bits);
+        bench_open(&b, some[k]);
+        assert_int_equal(grammar_matcher_create(&m, b.g, v, &e), GLIM_OK);
+        assert_int_equal(grammar_state_create(&s, m, &e), GLIM_OK);
+        for (int step = 0; step < 20; step++) {
+            assert_int_equal(grammar_mask(s, bits, &e), GLIM_OK);
+            mask(&b, b.s);
+            for (uint32_t i = 0; i < 2 * N; i++)
+                if (bit(bits, i) != (i % N != end_id && bit(b.bits, i % N)))
+                    fail_msg("%s: token %u of twice %d: %d", some[k], i, N, bit(bits, i));
+            uint32_t id = draw(b.bits, &x);
+            if (id == end_id)
+                break;
+            take(b.s, id);
+            assert_int_equal(grammar_accept_bytes(s, piece[id].s, piece[id].n, &e), GLIM_OK);
+        }
+        grammar_state_free(s);
+        grammar_matcher_free(m);
+        mem_free(bits);
+        bench_close(&b);
+    }
+    grammar_vocab_free(v);
+    mem_free(twice);
+}
+
+/* ---- a gate whose trigger begins most tokens ---- */
+
+static void what_begins_with_a_trigger_is_masked(void **state)
+{
+    (void)state;
+    static const char gbnf[] = "root ::= [^b]{0,9}";
+    const struct grammar_trigger t[] = {{.s = " ", .n = 1}, {.s = "th", .n = 2}};
+    struct glim_err e = {0};
+    struct grammar_gate *g;
+    struct bench b;
+    bench_open_text(&b, gbnf, sizeof gbnf - 1);
+    assert_int_equal(grammar_gate_create(&g, b.m, t, 2, true, &e), GLIM_OK);
+    assert_int_equal(grammar_gate_mask(g, b.bits, &e), GLIM_OK);
+    for (uint32_t id = 0; id < n_piece; id++) {
+        bool taken = grammar_gate_accept(g, id, &e) == GLIM_OK;
+        if (taken)
+            grammar_gate_rollback(g, 1);
+        if (taken != bit(b.bits, id))
+            fail_msg("token %u \"%.*s\" is %s", id, (int)piece[id].n, piece[id].s, taken ? "taken" : "refused");
+    }
+    grammar_gate_free(g);
+    bench_close(&b);
 }
 
 /* ---- automata, which may take bytes that are no UTF-8 ---- */
@@ -510,6 +634,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llguidance_gives_the_same_masks),
         cmocka_unit_test(a_mask_holds_the_tokens_that_are_taken),
+        cmocka_unit_test(counts_end_inside_tokens),
+        cmocka_unit_test(equal_tokens_are_admitted_alike),
+        cmocka_unit_test(what_begins_with_a_trigger_is_masked),
         cmocka_unit_test(automata_over_bytes_are_masked_too),
         cmocka_unit_test(masks_do_not_depend_on_the_way),
         cmocka_unit_test(dropping_what_is_remembered_changes_nothing),
