@@ -4,6 +4,7 @@
  *   glim_model    weights, tokenizer and plan of one checkpoint; immutable and shareable between threads once open
  *   glim_session  the working state of one sequence; its only input is the whole token prefix, and it finds by itself
  * what of its cache can be kept: callers never manage positions
+ *   glim_engine   many sequences at once: requests go in, events come out
  *
  * Errors: functions that can fail return a glim_status and write one sentence into *err (which may be NULL). Nothing
  * here aborts, exits or prints. Strings are UTF-8. A session is used by one thread at a time.
@@ -148,8 +149,8 @@ struct glim_sampling glim_sampling_default(void);
 glim_status glim_sample(const float *logits, uint32_t n_vocab, const int32_t *prefix, size_t n_prefix,
                         const struct glim_sampling *s, int32_t *token, struct glim_err *err);
 
-/* What an answer may be: a grammar over the model's vocabulary. Used by one generation at a time; the model must
- * outlive it. */
+/* What an answer may be: a grammar over the model's vocabulary. Any number of generations may use it at once; it must
+ * outlive them, and the model it. */
 struct glim_grammar;
 /* GBNF (the rule "root"), or a JSON Schema. Refused by name: whatever cannot be enforced exactly. An object that
  * declares properties gets no others unless its schema speaks of them. */
@@ -158,7 +159,7 @@ glim_status glim_grammar_gbnf(struct glim_grammar **out, const struct glim_model
 glim_status glim_grammar_json_schema(struct glim_grammar **out, const struct glim_model *m, const char *text, size_t n,
                                      struct glim_err *err);
 /* The grammar begins only after this text has appeared in the answer (the end of reasoning, say); repeatable: after the
- * first of them. may_end: the answer may also end before any appears. */
+ * first of them. may_end: the answer may also end before any appears. Before the first generation. */
 glim_status glim_grammar_after(struct glim_grammar *g, const char *trigger, bool may_end, struct glim_err *err);
 void glim_grammar_free(struct glim_grammar *g);
 
@@ -173,6 +174,7 @@ struct glim_request {
     const int32_t *end; /* n_end further tokens that end the generation; they may be none of the text */
     size_t n_end;
     bool special;                 /* control tokens appear in the text; those that end it do not */
+    bool thinks;                  /* the prompt has opened reasoning, in which no tool call begins */
     struct glim_grammar *grammar; /* NULL: anything */
 };
 
@@ -180,7 +182,13 @@ struct glim_request {
  * when a token produced nothing visible yet. Return false to cancel. */
 typedef bool glim_on_text(void *user, int32_t token, const char *text, size_t n);
 
-enum glim_finish { GLIM_FINISH_LENGTH, GLIM_FINISH_END, GLIM_FINISH_STOP, GLIM_FINISH_CANCELLED };
+enum glim_finish {
+    GLIM_FINISH_LENGTH,
+    GLIM_FINISH_END,
+    GLIM_FINISH_STOP,
+    GLIM_FINISH_CANCELLED,
+    GLIM_FINISH_DEADLINE /* an engine's task ran out of time; what was generated counts */
+};
 
 struct glim_result {
     int32_t *tokens; /* n_token generated ids, an end token included when one ended it; freed with glim_result_fini */
@@ -197,6 +205,75 @@ void glim_result_fini(struct glim_result *r);
  * cancelling there ends the generation with GLIM_FINISH_CANCELLED and no token. */
 glim_status glim_generate(struct glim_session *s, const struct glim_request *q, glim_on_text *on_text,
                           glim_progress *progress, void *user, struct glim_result *r, struct glim_err *err);
+
+/* ---- engine --------------------------------------------------------------------------------------------------------
+ * One thread owns the forward pass and serves every request from shared caches. Whatever else runs, is cached,
+ * cancelled or preempted: an answer's bytes are those it has alone. Calls are safe from any thread, callbacks too. */
+
+struct glim_engine;
+
+enum glim_pooling { GLIM_POOL_NONE, GLIM_POOL_MEAN, GLIM_POOL_LAST, GLIM_POOL_CLS };
+
+struct glim_event;
+/* From the engine's thread, which waits for it: hand on, do not work. No lock is held. */
+typedef void glim_on_event(void *user, const struct glim_event *ev);
+
+struct glim_task { /* copied by glim_engine_submit, but for the grammar */
+    struct glim_request request;
+    uint32_t n_answer;        /* answers to the prompt, which is computed once; 0 = 1. Answer i draws with seed + i */
+    int32_t priority;         /* -100..100; higher goes first, and whoever is passed over rises */
+    double deadline_s;        /* seconds from now after which it ends (GLIM_FINISH_DEADLINE); 0 = none */
+    int32_t n_logprob;        /* each token's logprob and the n likeliest (0..20); -1: none */
+    int32_t n_prompt_logprob; /* the same for the prompt's tokens but the first; -1: none */
+    enum glim_pooling pool;   /* not NONE: no answer but the embedding of the prompt, of length 1 */
+    bool prompt_only;         /* no answer: the prompt's logprobs alone */
+    uint32_t adapter;         /* 0: the model as it is. There are no others yet */
+    size_t turn;              /* prompt tokens before the last user turn, 0 unknown: a place worth a state snapshot */
+    bool no_cache;            /* takes nothing from the prefix cache and leaves nothing there */
+    glim_on_event *on_event;
+    void *user;
+};
+
+struct glim_logprob {
+    int32_t token;
+    float logprob; /* ln of the softmax of the model's own logits: before bias, penalties, temperature and grammar */
+};
+
+enum glim_event_kind { GLIM_EVENT_PROMPT, GLIM_EVENT_TOKEN, GLIM_EVENT_EMBEDDING, GLIM_EVENT_DONE, GLIM_EVENT_ERROR };
+
+struct glim_usage {
+    size_t n_prompt, n_cached, n_token, n_draft, n_accepted; /* cached: prompt tokens that were not computed */
+    double queue_s, prefill_s, decode_s;                     /* until admitted, until the first token, after it */
+};
+
+/* Each answer ends with one DONE or ERROR, after which nothing of it follows. Pointers hold during the call. */
+struct glim_event {
+    uint64_t id;
+    uint32_t answer;
+    enum glim_event_kind kind;
+    size_t done, total; /* PROMPT: tokens that are computed, of its length; 0 when it is admitted */
+    int32_t token;
+    const char *text; /* TOKEN: what became certain, perhaps nothing; DONE: what was held back */
+    size_t n_text;
+    const struct glim_logprob *logprob; /* TOKEN: the token, then the likeliest; PROMPT: this for tokens 1, 2, … */
+    size_t n_logprob;                   /* of a token: 0, or 1 + those asked for */
+    const float *embedding;             /* f32 [n_embedding] */
+    size_t n_embedding;
+    enum glim_finish finish; /* DONE */
+    size_t stop;             /* DONE with GLIM_FINISH_STOP: which stop string */
+    struct glim_usage usage; /* DONE */
+    struct glim_err err;     /* ERROR */
+};
+
+/* Caches and slots as the levers n_seq, ctx, kv_size and their like say; refused, with the memory table, when they do
+ * not fit. The model must outlive it. */
+glim_status glim_engine_create(struct glim_engine **out, const struct glim_model *m, struct glim_err *err);
+/* New tasks are refused from now; those in work may end within drain_s seconds, then they are cancelled. */
+void glim_engine_free(struct glim_engine *g, double drain_s);
+/* *id: of the task, never 0. Refused: what can never run. GLIM_BUSY, with an estimate in seconds: the queue is full. */
+glim_status glim_engine_submit(struct glim_engine *g, const struct glim_task *t, uint64_t *id, struct glim_err *err);
+/* Every answer of the task ends with GLIM_FINISH_CANCELLED within one step. An id that is done is fine. */
+void glim_engine_cancel(struct glim_engine *g, uint64_t id);
 
 #ifdef __cplusplus
 }

@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CPUS = len(os.sched_getaffinity(0))
 C_FOLDERS = ["tests/unit", "tests/op", "tests/file", "tests/same"]
-TSAN_TESTS = ["test_base_crew", "test_base_log", "test_base_mem", "test_run_identity", "test_run_streams"]
+TSAN_TESTS = ["test_base_crew", "test_base_log", "test_base_mem", "test_run_identity", "test_run_metrics", "test_run_streams", "test_run_engine", "test_run_engine_api"]
 PY_FOLDERS = ["tests/tools", "tests/cli", "tests/model", "tests/same"]
 TIME_LIMIT = 600  # seconds a suite may take
 

@@ -14,6 +14,8 @@ glim_status sha256_file(const char *path, struct sha256 *out, struct glim_err *e
 glim_status sha256_begin(struct sha256_ctx **c, struct glim_err *e);
 glim_status sha256_add(struct sha256_ctx *c, const void *p, size_t n, struct glim_err *e);
 glim_status sha256_end(struct sha256_ctx *c, struct sha256 *out, struct glim_err *e); /* frees c, also on failure */
+/* The digest of one short message, without allocating: c is begun and has had nothing added, before and after. */
+glim_status sha256_short(struct sha256_ctx *c, const void *p, size_t n, struct sha256 *out, struct glim_err *e);
 void sha256_hex(const struct sha256 *h, char out[65]);
 
 uint64_t xxh3(const void *p, size_t n);

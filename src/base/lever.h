@@ -14,6 +14,7 @@
 enum lever_kv { LEVER_KV_AUTO, LEVER_KV_F32, LEVER_KV_F16, LEVER_KV_BF16, LEVER_KV_Q8 };
 enum lever_isa { LEVER_ISA_AUTO, LEVER_ISA_GENERIC, LEVER_ISA_AVX2, LEVER_ISA_AVX512 };
 enum lever_backend { LEVER_BACKEND_AUTO, LEVER_BACKEND_CPU, LEVER_BACKEND_REF, LEVER_BACKEND_CUDA };
+enum lever_draft { LEVER_DRAFT_OFF, LEVER_DRAFT_NGRAM };
 enum lever_act { LEVER_ACT_MIXED, LEVER_ACT_Q16, LEVER_ACT_Q8 };
 
 /* The values of the built rows. (Strings belong to the struct; NULL = unset.) */
@@ -28,6 +29,14 @@ struct levers {
     int act;               /* GLIM_ACT: activations of quantised products, enum lever_act; changes bits */
     bool kv_poison;        /* GLIM_KV_POISON: fresh KV pages are filled with NaN (alias METRALE_KV_POISON) */
     int64_t mem_limit;     /* GLIM_MEM_LIMIT: bytes the plan may take; 0 = what the machine has free */
+    int64_t n_seq;         /* GLIM_N_SEQ: sequences an engine works on at once */
+    int64_t kv_size;       /* GLIM_KV_SIZE: bytes of an engine's KV pages; 0 = as many as its sequences may need */
+    bool prefix_cache;     /* GLIM_PREFIX_CACHE: finished sequences leave their pages to later ones */
+    int64_t queue;         /* GLIM_QUEUE: answers that may wait */
+    int64_t step_ms;       /* GLIM_STEP_MS: time between two tokens that an engine aims at */
+    bool overcommit;       /* GLIM_OVERCOMMIT: admit without holding back pages for all tokens to come */
+    int draft;             /* GLIM_DRAFT: enum lever_draft */
+    int64_t draft_max;     /* GLIM_DRAFT_MAX: most tokens guessed ahead */
     int log_level;         /* GLIM_LOG_LEVEL: error|warn|info|debug */
     int log_format;        /* GLIM_LOG_FORMAT: text|json */
 };

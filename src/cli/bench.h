@@ -24,7 +24,7 @@ struct bench {
     const char *model;
     int64_t n_prompt, n_gen, repeat;
     struct bench_list depth, batch;
-    bool json, roofline, formats;
+    bool json, roofline, formats, engine;
     struct run_streams *streams;
     int32_t *tokens; /* pseudo-random; stream k's position i has tokens[k + i] */
 };
@@ -37,6 +37,8 @@ glim_status bench_measure(struct bench *b, const struct bench_test *t, struct ru
 
 /* --roofline: the machine's limits, then each test's ops against them. */
 glim_status bench_roofline(struct bench *b);
+/* --engine: the same decode through an engine, its prefix cache, and answers beside a long prompt. */
+glim_status bench_engine(struct bench *b);
 /* --formats: each number format's product, without a model. */
 glim_status bench_formats(struct cli *c, int threads, bool json);
 

@@ -161,17 +161,20 @@ static glim_status begin(struct cli *c, struct bench *b, int argc, char **argv)
         {'r', "repeat", ARG_INT, &b->repeat, "N", 1, 10000, "measured repetitions (5)"},
         {0, "roofline", ARG_FLAG, &b->roofline, NULL, 0, 0,
          "measure this machine's limits, then the time of each op against them"},
+        {0, "engine", ARG_FLAG, &b->engine, NULL, 0, 0,
+         "measure decode through an engine, its prefix cache, and answers beside a long prompt"},
         {0, "formats", ARG_FLAG, &b->formats, NULL, 0, 0, "measure the product of each number format; needs no model"},
         {0, "json", ARG_FLAG, &b->json, NULL, 0, 0, "JSON: a list, a row a test; with --roofline an object"},
     };
-    const struct arg_spec spec = {"bench",
-                                  "-m MODEL [-p N] [-n N] [-d N,…] [-b N,…] [-r N] [-t T] [--roofline] [OPTION …]\n"
-                                  "       glim bench --formats [-t T] [--json]",
-                                  "Measure prefill (pp) and decode (tg) in tokens a second.",
-                                  arg,
-                                  sizeof arg / sizeof *arg,
-                                  true,
-                                  0};
+    const struct arg_spec spec = {
+        "bench",
+        "-m MODEL [-p N] [-n N] [-d N,…] [-b N,…] [-r N] [-t T] [--roofline | --engine] [OPTION …]\n"
+        "       glim bench --formats [-t T] [--json]",
+        "Measure prefill (pp) and decode (tg) in tokens a second.",
+        arg,
+        sizeof arg / sizeof *arg,
+        true,
+        0};
     TRY(cli_begin(c, &spec, argc, argv));
     if (c->args.help)
         return GLIM_OK;
@@ -179,6 +182,10 @@ static glim_status begin(struct cli *c, struct bench *b, int argc, char **argv)
     TRY(read_list("batch", &b->batch, 1, BATCH_MAX, &c->err));
     if (b->n_prompt == 0 && b->n_gen == 0)
         return err_set(&c->err, GLIM_USAGE, "bench: tests: have -p 0 and -n 0, need one of them above 0");
+    if (b->engine && (b->roofline || b->n_prompt == 0 || b->n_gen == 0))
+        return err_set(&c->err, GLIM_USAGE, "bench: --engine: have %s, need %s",
+                       b->roofline ? "--roofline too" : "no prompt or no tokens to generate",
+                       b->roofline ? "one of them" : "both");
     if (b->formats && (b->roofline || b->model))
         return err_set(&c->err, GLIM_USAGE, "bench: --formats: have %s too, need one of them",
                        b->model ? "a model" : "--roofline");
@@ -191,6 +198,8 @@ static glim_status prepare(struct bench *b)
     struct glim_err *e = &b->cli->err;
     size_t batch = b->n_gen > 0 ? (size_t)largest(&b->batch) : 1;
     size_t n_ctx = (size_t)(largest(&b->depth) + (b->n_prompt > b->n_gen ? b->n_prompt : b->n_gen)), n = n_ctx + batch;
+    if (b->engine)
+        n += model_default_ctx(cli_levers(b->cli), &b->cli->model->plan);
     TRY(run_streams_create(&b->streams, b->cli->model, (uint32_t)batch, (uint32_t)n_ctx, e));
     b->tokens = mem_alloc(n * sizeof *b->tokens);
     if (!b->tokens)
@@ -229,7 +238,7 @@ int cmd_bench(int argc, char **argv)
     TRY_OUT(prepare(&b));
     if (!b.json)
         TRY_OUT(put_head(&b));
-    st = b.roofline ? bench_roofline(&b) : run_tests(&b);
+    st = b.roofline ? bench_roofline(&b) : b.engine ? bench_engine(&b) : run_tests(&b);
 out:
     run_streams_free(b.streams);
     mem_free(b.tokens);

@@ -151,6 +151,8 @@ static const char *finish_name(enum glim_finish f)
         return "stop";
     case GLIM_FINISH_CANCELLED:
         return "cancelled";
+    case GLIM_FINISH_DEADLINE:
+        return "deadline";
     }
     return "unknown";
 }

@@ -279,15 +279,13 @@ static bool on_progress(void *user, uint64_t done, uint64_t total)
 static glim_status let_reason(struct talk *t, const struct chat_prompt *p, struct glim_err *e)
 {
     const struct dialect *d = chat_dialect(t->chat);
-    if (t->calls)
-        run_grammar_thinks(t->calls, p->end == DIALECT_PROMPT_THINKS);
     if (!t->grammar || p->end != DIALECT_PROMPT_THINKS || t->grammar_waits)
         return GLIM_OK;
     t->grammar_waits = true;
     return glim_grammar_after(t->grammar, d->think_end, false, e);
 }
 
-static glim_status generate(struct talk *t, const int32_t *id, size_t n_id, struct hearing *h)
+static glim_status generate(struct talk *t, const int32_t *id, size_t n_id, bool thinks, struct hearing *h)
 {
     const struct talk_job *j = h->job;
     struct answer *a = h->a;
@@ -301,6 +299,7 @@ static glim_status generate(struct talk *t, const int32_t *id, size_t n_id, stru
                              .end = t->end,
                              .n_end = t->n_end,
                              .special = true,
+                             .thinks = thinks,
                              .grammar = t->grammar      ? t->grammar
                                         : j->ignore_end ? NULL
                                                         : t->calls};
@@ -328,7 +327,7 @@ glim_status talk_answer(struct talk *t, const struct talk_job *j, struct answer 
     struct dialect_opts opts = {.tools = t->tools, .parse_tools = t->calls && !t->grammar, .prompt = p.end};
     TRY_OUT(dialect_parser_create(&h.parser, chat_dialect(t->chat), &opts, e));
     TRY_OUT(chat_encode(&p, t->model->tok, &t->memory, &id, &n_id, e));
-    TRY_OUT(generate(t, id, n_id, &h));
+    TRY_OUT(generate(t, id, n_id, p.end == DIALECT_PROMPT_THINKS, &h));
     TRY_OUT(chat_memory_begin(&t->memory, &p, id, n_id, e));
     TRY_OUT(chat_memory_add(&t->memory, t->model->tok, a->result.tokens, a->result.n_token, e));
 out:

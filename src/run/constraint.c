@@ -1,8 +1,9 @@
 /* Grammars of a model: compiled text, the model's vocabulary as bytes, and what was computed for the two.
  *
  * The vocabulary's tree is made once a model; grammars of tool calls have one of their own, in which the dialect's
- * markers are text. A matcher remembers masks, so a grammar that serves many answers gets faster. An answer's position
- * in it is a state, or a gate where the grammar begins later. A gate for calls is not asked while the model reasons: a
+ * markers are text. A matcher remembers masks, so a grammar that serves many answers gets faster; answers at the same
+ * time have one each, and leave it to later ones. An answer's position in it is a state, or a gate where the grammar
+ * begins later. A gate for calls is not asked while the model reasons: a
  * call it thinks about is none. */
 #include "run/constraint.h"
 
@@ -15,13 +16,14 @@ struct glim_grammar {
     const struct tokenizer *tok;
     struct grammar *g;
     struct grammar_vocab *own; /* NULL: the model's */
-    struct grammar_matcher *matcher;
-    size_t n_word;
+    const struct grammar_vocab *vocab;
+    struct grammar_matcher **idle; /* [n_idle] matchers that no answer uses */
+    size_t n_idle, cap_idle;
+    pthread_mutex_t lock;            /* of those */
     struct grammar_trigger *trigger; /* [n_trigger]; none: the grammar begins at once */
     size_t n_trigger;
     bool may_end;
     const char *think, *think_end; /* of calls: what reasoning stands between, or NULL */
-    bool thinks;                   /* the prompt has opened it */
 };
 
 /* ---- vocabularies ---- */
@@ -75,11 +77,35 @@ static glim_status vocab_of(const struct glim_model *m, const struct grammar_voc
 
 /* ---- grammars ---- */
 
+/* A matcher for one answer. */
+static glim_status take_matcher(struct glim_grammar *g, struct grammar_matcher **out, struct glim_err *e)
+{
+    *out = NULL;
+    pthread_mutex_lock(&g->lock);
+    if (g->n_idle)
+        *out = g->idle[--g->n_idle];
+    pthread_mutex_unlock(&g->lock);
+    return *out ? GLIM_OK : grammar_matcher_create(out, g->g, g->vocab, e);
+}
+
+static void put_matcher(struct glim_grammar *g, struct grammar_matcher *m)
+{
+    if (!m)
+        return;
+    pthread_mutex_lock(&g->lock);
+    bool kept = mem_grow((void **)&g->idle, &g->cap_idle, g->n_idle, sizeof(struct grammar_matcher *));
+    if (kept)
+        g->idle[g->n_idle++] = m;
+    pthread_mutex_unlock(&g->lock);
+    if (!kept)
+        grammar_matcher_free(m);
+}
+
 /* Takes g, also on failure. d: as for make_vocab. */
 static glim_status with_model(struct glim_grammar **out, const struct glim_model *m, const struct dialect *d,
                               struct grammar *g, struct glim_err *e)
 {
-    const struct grammar_vocab *v;
+    struct grammar_matcher *first = NULL;
     glim_status st;
     struct glim_grammar *c = mem_calloc(1, sizeof *c);
     if (!c) {
@@ -88,13 +114,15 @@ static glim_status with_model(struct glim_grammar **out, const struct glim_model
     }
     c->tok = m->tok;
     c->g = g;
+    pthread_mutex_init(&c->lock, NULL);
     if (d)
         TRY_OUT(make_vocab(m, d, &c->own, e));
     if (!d)
-        TRY_OUT(vocab_of(m, &v, e));
-    v = d ? c->own : v;
-    c->n_word = grammar_vocab_words(v);
-    TRY_OUT(grammar_matcher_create(&c->matcher, g, v, e));
+        TRY_OUT(vocab_of(m, &c->vocab, e));
+    if (d)
+        c->vocab = c->own;
+    TRY_OUT(take_matcher(c, &first, e)); /* so that one too large is refused here */
+    put_matcher(c, first);
 out:
     if (st != GLIM_OK)
         glim_grammar_free(c);
@@ -176,11 +204,6 @@ glim_status run_grammar_calls(struct glim_grammar **out, const struct glim_model
     return GLIM_OK;
 }
 
-void run_grammar_thinks(struct glim_grammar *g, bool opened)
-{
-    g->thinks = opened && g->think_end;
-}
-
 void glim_grammar_free(struct glim_grammar *g)
 {
     if (!g)
@@ -188,7 +211,10 @@ void glim_grammar_free(struct glim_grammar *g)
     for (size_t i = 0; i < g->n_trigger; i++)
         mem_free((char *)(uintptr_t)g->trigger[i].s);
     mem_free(g->trigger);
-    grammar_matcher_free(g->matcher);
+    for (size_t i = 0; i < g->n_idle; i++)
+        grammar_matcher_free(g->idle[i]);
+    mem_free(g->idle);
+    pthread_mutex_destroy(&g->lock);
     grammar_vocab_free(g->own);
     grammar_free(g->g);
     mem_free(g);
@@ -202,7 +228,8 @@ enum phase { BEGINNING, REASONING, DECIDING };
 enum { EARLY = 32 }; /* tokens that may go by before the first word */
 
 struct constraint {
-    const struct glim_grammar *g;
+    struct glim_grammar *g;
+    struct grammar_matcher *matcher;
     struct grammar_state *state; /* or */
     struct grammar_gate *gate;
     enum phase phase;
@@ -212,16 +239,20 @@ struct constraint {
     uint64_t mask[];
 };
 
-glim_status constraint_create(struct constraint **out, struct glim_grammar *g, struct glim_err *e)
+glim_status constraint_create(struct constraint **out, struct glim_grammar *g, bool thinks, struct glim_err *e)
 {
-    struct constraint *c = mem_calloc(1, sizeof *c + g->n_word * sizeof *c->mask);
+    size_t n_word = grammar_vocab_words(g->vocab);
+    struct constraint *c = mem_calloc(1, sizeof *c + n_word * sizeof *c->mask);
     *out = NULL;
     if (!c)
-        return err_nomem(e, "grammar", g->n_word * sizeof *c->mask);
+        return err_nomem(e, "grammar", n_word * sizeof *c->mask);
     c->g = g;
-    c->phase = g->thinks ? REASONING : g->think && g->think_end ? BEGINNING : DECIDING;
-    glim_status st = g->n_trigger ? grammar_gate_create(&c->gate, g->matcher, g->trigger, g->n_trigger, g->may_end, e)
-                                  : grammar_state_create(&c->state, g->matcher, e);
+    c->phase = !g->think_end ? DECIDING : thinks ? REASONING : g->think ? BEGINNING : DECIDING;
+    glim_status st = take_matcher(g, &c->matcher, e);
+    if (st == GLIM_OK && g->n_trigger)
+        st = grammar_gate_create(&c->gate, c->matcher, g->trigger, g->n_trigger, g->may_end, e);
+    else if (st == GLIM_OK)
+        st = grammar_state_create(&c->state, c->matcher, e);
     if (st != GLIM_OK)
         constraint_free(c);
     else
@@ -235,28 +266,30 @@ void constraint_free(struct constraint *c)
         return;
     grammar_state_free(c->state);
     grammar_gate_free(c->gate);
+    put_matcher(c->g, c->matcher);
     str_fini(&c->seen);
     mem_free(c);
 }
 
-glim_status constraint_next(struct constraint *c, const uint64_t **mask, int32_t *forced, bool *none,
-                            struct glim_err *e)
+glim_status constraint_forced(struct constraint *c, int32_t *token, struct glim_err *e)
 {
-    int64_t only;
-    *forced = -1;
+    int64_t only = -1;
+    if (c->phase == DECIDING)
+        TRY(c->gate ? grammar_gate_forced(c->gate, &only, e) : grammar_forced(c->state, &only, e));
+    *token = (int32_t)only;
+    return GLIM_OK;
+}
+
+glim_status constraint_mask(struct constraint *c, const uint64_t **mask, bool *none, struct glim_err *e)
+{
     *mask = NULL;
     *none = false;
     if (c->phase != DECIDING)
         return GLIM_OK;
     *mask = c->mask;
-    TRY(c->gate ? grammar_gate_forced(c->gate, &only, e) : grammar_forced(c->state, &only, e));
-    if (only >= 0) {
-        *forced = (int32_t)only;
-        return GLIM_OK;
-    }
     TRY(c->gate ? grammar_gate_mask(c->gate, c->mask, e) : grammar_mask(c->state, c->mask, e));
     uint64_t any = 0;
-    for (size_t i = 0; i < c->g->n_word; i++)
+    for (size_t i = 0; i < grammar_vocab_words(c->g->vocab); i++)
         any |= c->mask[i];
     *none = any == 0;
     return GLIM_OK;

@@ -5,13 +5,13 @@
 #include "base/status.h"
 
 struct constraint;
-/* g must not be in use by another. */
-glim_status constraint_create(struct constraint **out, struct glim_grammar *g, struct glim_err *e);
+/* thinks: the prompt has opened reasoning. g must outlive it, and may have any number of constraints at once. */
+glim_status constraint_create(struct constraint **out, struct glim_grammar *g, bool thinks, struct glim_err *e);
 void constraint_free(struct constraint *c);
-/* The tokens that may come next, valid until the next call, NULL being all; *forced is the only one, or -1. *none:
- * nothing may come. */
-glim_status constraint_next(struct constraint *c, const uint64_t **mask, int32_t *forced, bool *none,
-                            struct glim_err *e);
+/* The only token that may come next, or -1 when there are more (or none). */
+glim_status constraint_forced(struct constraint *c, int32_t *token, struct glim_err *e);
+/* The tokens that may come next, valid until the next call, NULL being all; *none: nothing may come. */
+glim_status constraint_mask(struct constraint *c, const uint64_t **mask, bool *none, struct glim_err *e);
 glim_status constraint_accept(struct constraint *c, int32_t token, struct glim_err *e);
 
 #endif

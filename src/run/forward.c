@@ -89,7 +89,9 @@ glim_status forward_create(struct forward *f, const struct plan *p, const struct
     TRY_OUT(lay_out(f, p, max_rows, &total, e));
     f->pos = mem_alloc(max_rows * sizeof *f->pos);
     f->span = mem_alloc(max_rows * sizeof *f->span);
-    if (!f->pos || !f->span) {
+    f->want = mem_alloc(max_rows * sizeof *f->want);
+    f->pick = mem_alloc(max_rows * sizeof *f->pick);
+    if (!f->pos || !f->span || !f->want || !f->pick) {
         st = err_nomem(e, "rows of a forward", max_rows * sizeof *f->span);
         goto out;
     }
@@ -110,6 +112,8 @@ void forward_fini(struct forward *f)
     arena_fini(&f->arena);
     mem_free(f->pos);
     mem_free(f->span);
+    mem_free(f->want);
+    mem_free(f->pick);
     memset(f, 0, sizeof *f);
 }
 
@@ -156,14 +160,46 @@ static void run_ffn(struct forward *f, uint32_t i, struct rows h, struct rows y)
     add_branch(f, l, w->ffn_post_norm, h, y);
 }
 
-/* The batch of the rows whose logits are wanted, in f's arrays. Neighbours of one sequence share a span. */
-static struct batch asked_rows(struct forward *f, const struct forward_job *j)
+/* ---- wanted rows ---- */
+
+/* Entry i of an ascending list of rows, NULL being all; past its end, a row that no batch has. */
+static uint32_t row_of(const uint32_t *row, uint32_t n, uint32_t i)
 {
-    const struct batch *b = j->batch;
-    struct batch to = {.n_row = j->n_logit, .pos = f->pos, .span = f->span};
+    return i >= n ? UINT32_MAX : row ? row[i] : i;
+}
+
+/* Put the rows that give logits or a state into f->want; returns their number. */
+static uint32_t wanted_rows(struct forward *f, const struct forward_job *j)
+{
+    uint32_t n = 0, l = 0, s = 0;
+    while (l < j->n_logit || s < j->n_state) {
+        uint32_t a = row_of(j->logit_row, j->n_logit, l), b = row_of(j->state_row, j->n_state, s);
+        f->want[n++] = a < b ? a : b;
+        l += a <= b;
+        s += b <= a;
+    }
+    return n;
+}
+
+/* Those of h, the wanted rows, that a list of batch rows names, copied to y. */
+static void pick_rows(struct forward *f, struct rows y, struct rows h, const uint32_t *row)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < y.n; i++) {
+        while (f->want[at] != row_of(row, y.n, i))
+            at++;
+        f->pick[i] = at;
+    }
+    f->op.be->gather(&f->op, y, h, f->pick);
+}
+
+/* The batch of the wanted rows, in f's arrays. Neighbours of one sequence share a span. */
+static struct batch asked_rows(struct forward *f, const struct batch *b, uint32_t n_want)
+{
+    struct batch to = {.n_row = n_want, .pos = f->pos, .span = f->span};
     const struct span *from = b->span;
-    for (uint32_t i = 0; i < j->n_logit; i++) {
-        uint32_t row = j->logit_row[i];
+    for (uint32_t i = 0; i < n_want; i++) {
+        uint32_t row = f->want[i];
         while (row >= from->row + from->n)
             from++;
         f->pos[i] = b->pos[row];
@@ -184,22 +220,22 @@ static void rope_tables(struct forward *f, const struct batch *b)
                              p->rope[i].mscale);
 }
 
-/* The last layer when few rows' logits are wanted: all rows leave their K and V, and only those go on. Returns them,
- * in f->last. */
-static struct rows run_last_layer(struct forward *f, const struct forward_job *j, struct rows h)
+/* The last layer when few rows are wanted: all rows leave their K and V, and only those go on. Returns them, in
+ * f->last. */
+static struct rows run_last_layer(struct forward *f, const struct forward_job *j, struct rows h, uint32_t n_want)
 {
     uint32_t i = f->plan->n_layer - 1;
     const struct layer_rule *l = &f->plan->layer[i];
     const struct layer_weights *w = &f->plan->weights[i];
-    struct rows last = rows_cut(f->last, j->n_logit, h.dim), y = rows_cut(f->y, j->n_logit, h.dim);
+    struct rows last = rows_cut(f->last, n_want, h.dim), y = rows_cut(f->y, n_want, h.dim);
     struct attn_io io = layer_io(f, j, i, j->batch);
     block_attention_store(&f->op, &l->attn, &w->attn, &f->blocks, &io, (struct block_in){h, w->mix_norm, l->norm_eps});
-    if (j->n_logit == 0)
+    if (n_want == 0)
         return last;
-    struct batch asked = asked_rows(f, j);
+    struct batch asked = asked_rows(f, j->batch, n_want);
     rope_tables(f, &asked);
     io = layer_io(f, j, i, &asked);
-    f->op.be->gather(&f->op, last, h, j->logit_row);
+    f->op.be->gather(&f->op, last, h, f->want);
     block_attention_ask(&f->op, &l->attn, &w->attn, &f->blocks, &io, l->sandwich ? y : last,
                         (struct block_in){last, w->mix_norm, l->norm_eps}, !l->sandwich);
     add_branch(f, l, w->mix_post_norm, last, y);
@@ -213,32 +249,54 @@ static void trace_layer(const struct forward_job *j, uint32_t i, struct rows h)
         memcpy(j->trace + i * j->trace_stride + (size_t)r * h.dim, h.p + r * h.stride, h.dim * sizeof(float));
 }
 
-/* Logits of the rows of h. */
+/* Final states of the rows that ask for them; h: the wanted rows. */
+static void run_states(struct forward *f, const struct forward_job *j, struct rows h)
+{
+    struct rows state = {.p = j->state, .n = j->n_state, .dim = h.dim, .stride = h.dim};
+    pick_rows(f, state, h, j->state_row);
+    f->op.be->rmsnorm(&f->op, state, state, f->plan->final_norm, f->plan->final_eps);
+}
+
+/* Logits of the rows that ask for them; h: the wanted rows. */
 static void run_head(struct forward *f, const struct forward_job *j, struct rows h)
 {
     const struct plan *p = f->plan;
     const struct backend *be = f->op.be;
     struct rows logits = {.p = j->logits, .n = j->n_logit, .dim = p->n_vocab, .stride = p->n_vocab};
     struct linear_job head = {.y = logits, .w = &p->head};
+    if (j->n_logit < h.n) { /* f->y is free again */
+        struct rows asked = rows_cut(f->y, j->n_logit, h.dim);
+        pick_rows(f, asked, h, j->logit_row);
+        h = asked;
+    }
     be->norm_linear(&f->op, &head, 1, h, p->final_norm, p->final_eps);
     if (p->logit_softcap > 0.0f)
         be->softcap(&f->op, logits, p->logit_softcap);
+}
+
+static glim_status check_job(const struct forward *f, const struct forward_job *j, struct glim_err *e)
+{
+    const struct batch *b = j->batch;
+    uint32_t n_vocab = f->plan->n_vocab;
+    if (j->trace && (j->n_logit || j->n_state))
+        return err_set(e, GLIM_REFUSED, "forward: trace: have %u rows of logits and %u of states as well, need none",
+                       j->n_logit, j->n_state);
+    for (uint32_t r = 0; r < b->n_row; r++)
+        if (b->token[r] < 0 || (uint32_t)b->token[r] >= n_vocab)
+            return err_set(e, GLIM_REFUSED, "forward: token at row %u: have id %d, need 0..%u", r, b->token[r],
+                           n_vocab - 1);
+    return GLIM_OK;
 }
 
 glim_status forward_run(struct forward *f, const struct forward_job *j, struct glim_err *e)
 {
     const struct plan *p = f->plan;
     const struct batch *b = j->batch;
-    if (j->trace && j->n_logit)
-        return err_set(e, GLIM_REFUSED, "forward: trace: have %u rows of logits as well, need none", j->n_logit);
-    for (uint32_t r = 0; r < b->n_row; r++)
-        if (b->token[r] < 0 || (uint32_t)b->token[r] >= p->n_vocab)
-            return err_set(e, GLIM_REFUSED, "forward: token at row %u: have id %d, need 0..%u", r, b->token[r],
-                           p->n_vocab - 1);
-
+    TRY(check_job(f, j, e));
     struct rows h = rows_cut(f->h, b->n_row, p->dim);
     struct rows y = rows_cut(f->y, b->n_row, p->dim);
-    bool few = j->n_logit < b->n_row && !j->trace;
+    uint32_t n_want = wanted_rows(f, j);
+    bool few = n_want < b->n_row && !j->trace;
     f->op.be->embed(&f->op, h, &p->embed, b->token, p->embed_scale);
     rope_tables(f, b);
     for (uint32_t i = 0; i < p->n_layer - few; i++) {
@@ -248,7 +306,9 @@ glim_status forward_run(struct forward *f, const struct forward_job *j, struct g
             trace_layer(j, i, h);
     }
     if (few)
-        h = run_last_layer(f, j, h);
+        h = run_last_layer(f, j, h, n_want);
+    if (j->n_state)
+        run_states(f, j, h);
     if (j->n_logit)
         run_head(f, j, h);
     return f->op.be->sync(&f->op, e);

@@ -22,8 +22,6 @@ glim_status run_chat_open(struct chat **out, const struct tokenizer *t, const st
 /* The calls that a dialect can write for these tools (calls.h) as a grammar of the model. */
 glim_status run_grammar_calls(struct glim_grammar **out, const struct glim_model *m, const struct dialect *d,
                               const json_t *tools, const struct calls_opts *o, struct glim_err *e);
-/* Before an answer: its prompt has opened reasoning, in which no call begins. */
-void run_grammar_thinks(struct glim_grammar *g, bool opened);
 
 /* Hidden states after each layer: f32 [n_layer, n_token, dim], computed from nothing. */
 glim_status run_trace(struct glim_session *s, const int32_t *tokens, size_t n_token, float *hidden, struct glim_err *e);
@@ -35,6 +33,10 @@ glim_status run_session_append(struct glim_session *s, int32_t token, const floa
  * NULL, and what was computed stays in the cache. */
 glim_status run_session_eval(struct glim_session *s, const int32_t *tokens, size_t n_token, const float **logits,
                              glim_progress *progress, void *user, struct glim_err *e);
+
+/* The engine's counters, to be read while it runs. */
+struct metrics;
+const struct metrics *run_engine_metrics(const struct glim_engine *g);
 
 /* ---- streams: sequences that decode together, each with its own cache (benchmarks) ---- */
 

@@ -11,17 +11,16 @@
  * bounded by the leading zeros of the random word before any logarithm is taken.
  *
  * Bits: the noise is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) with the seed
- * as key and (token / 4, position, tag) as counter, one 32-bit word a token; logarithm and exponential are written out
- * below. */
+ * as key and (token / 4, position, tag) as counter, one 32-bit word a token; logarithm and exponential are those of
+ * logits.h. */
 #include "run/sampler.h"
 
 #include "base/mem.h"
+#include "run/logits.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-enum { LANES = 16 };
 
 struct sampler {
     uint32_t n_vocab;
@@ -67,32 +66,10 @@ static void noise_words(uint64_t seed, uint64_t position, uint32_t block, uint32
     philox4x32(word, (uint32_t)seed, (uint32_t)(seed >> 32));
 }
 
-/* ln v for a positive normal v: v = 2^e m with m in (sqrt(1/2), sqrt(2)], ln m = 2 atanh((m - 1) / (m + 1)). The series
- * to s^19 is below half an ulp there; near 1 the exponent term is 0, so small results keep their relative precision. */
-static double ln_det(double v)
-{
-    uint64_t bits;
-    memcpy(&bits, &v, 8);
-    int e = (int)(bits >> 52) - 1023;
-    bits = (bits & 0x000FFFFFFFFFFFFFu) | 0x3FF0000000000000u;
-    double m;
-    memcpy(&m, &bits, 8);
-    if (m > 1.4142135623730951) {
-        m *= 0.5;
-        e++;
-    }
-    double s = (m - 1.0) / (m + 1.0);
-    double z = s * s;
-    double p = 1.0 / 19.0;
-    for (int k = 17; k >= 1; k -= 2)
-        p = p * z + 1.0 / k;
-    return (double)e * 0.6931471805599453 + 2.0 * s * p;
-}
-
 static float gumbel_of(uint32_t word)
 {
     double u = ((double)word + 0.5) * 0x1p-32; /* exact; in (0, 1) */
-    return (float)-ln_det(-ln_det(u));
+    return (float)-logits_ln(-logits_ln(u));
 }
 
 /* gumbel_of(word) <= this: -ln(-ln u) <= -ln(1 - u), and 1 - u >= 2^-(zeros + 1). The margin covers rounding. */
@@ -110,25 +87,6 @@ float sample_gumbel(uint64_t seed, uint64_t position, uint32_t token)
     uint32_t word[4];
     noise_words(seed, position, token / 4, word);
     return gumbel_of(word[token % 4]);
-}
-
-/* exp x for x <= 0 in f32 products and sums (no fused operation, so that it vectorises on any x86-64); 0 below -87. */
-static inline float exp_det(float x)
-{
-    float c = x > -87.0f ? x : -87.0f;
-    float n = (c * 1.44269504f + 12582912.0f) - 12582912.0f; /* nearest integer, by the 1.5 * 2^23 trick */
-    float r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    int32_t bits = ((int32_t)n + 127) * (1 << 23);
-    float two_n;
-    memcpy(&two_n, &bits, 4);
-    return x > -87.0f ? p * two_n : 0.0f;
 }
 
 /* ---- life and checks -----------------------------------------------------------------------------------------------
@@ -236,38 +194,6 @@ static glim_status penalise(struct sampler *s, const int32_t *prefix, size_t n_p
     return GLIM_OK;
 }
 
-/* The largest of n values; NaN and +infinity are errors, all -infinity (nothing may be said) is refused. */
-static glim_status find_max(const float *l, uint32_t n, float *max, struct glim_err *e)
-{
-    float m[LANES];
-    int32_t bad[LANES] = {0};
-    for (int j = 0; j < LANES; j++)
-        m[j] = -INFINITY;
-    uint32_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (uint32_t j = 0; j < LANES; j++) {
-            m[j] = l[i + j] > m[j] ? l[i + j] : m[j];
-            bad[j] |= !(l[i + j] <= FLT_MAX);
-        }
-    for (; i < n; i++) {
-        m[0] = l[i] > m[0] ? l[i] : m[0];
-        bad[0] |= !(l[i] <= FLT_MAX);
-    }
-    for (int j = 1; j < LANES; j++) {
-        m[0] = m[j] > m[0] ? m[j] : m[0];
-        bad[0] |= bad[j];
-    }
-    if (bad[0])
-        for (i = 0; i < n; i++)
-            if (!(l[i] <= FLT_MAX))
-                return err_set(e, GLIM_FAILED, "sampling: logit of token %u: have %s, need a number", i,
-                               isnan(l[i]) ? "NaN" : "infinity");
-    if (m[0] == -INFINITY)
-        return err_set(e, GLIM_REFUSED, "sampling: candidates: have 0 tokens that are not forbidden, need at least 1");
-    *max = m[0];
-    return GLIM_OK;
-}
-
 static int32_t first_equal(const float *l, float v)
 {
     int32_t i = 0;
@@ -355,10 +281,10 @@ static size_t count_above(const struct sampler *s, float floor)
 
 static double mass_above(const struct sampler *s, float floor)
 {
-    double sum[LANES] = {0};
+    double sum[LOGITS_LANES] = {0};
     for (uint32_t i = 0; i < s->n_vocab; i++)
-        sum[i % LANES] += s->x[i] >= floor ? (double)s->w[i] : 0.0;
-    for (int j = 1; j < LANES; j++)
+        sum[i % LOGITS_LANES] += s->x[i] >= floor ? (double)s->w[i] : 0.0;
+    for (int j = 1; j < LOGITS_LANES; j++)
         sum[0] += sum[j];
     return sum[0];
 }
@@ -465,12 +391,12 @@ static struct candidates first_candidates(struct sampler *s, const struct glim_s
         return gather(s, -INFINITY);
     if (p->top_p < 1.0f) {
         for (uint32_t i = 0; i < s->n_vocab; i++)
-            s->w[i] = exp_det(s->x[i]);
+            s->w[i] = logits_exp(s->x[i]);
         *mass = mass_above(s, -INFINITY);
         return gather(s, floor_of_mass(s, (double)p->top_p * *mass));
     }
     int i = 0;
-    while (LADDER[i] > -INFINITY && exp_det(LADDER[i]) >= p->min_p)
+    while (LADDER[i] > -INFINITY && logits_exp(LADDER[i]) >= p->min_p)
         i++;
     return gather(s, LADDER[i]);
 }
@@ -483,7 +409,7 @@ static struct candidates filter(struct sampler *s, const struct glim_sampling *p
     struct candidates c = first_candidates(s, p, &mass);
     if (mass < 0)
         for (size_t i = 0; i < c.n; i++)
-            s->w[key_id(c.list[i])] = exp_det(s->x[key_id(c.list[i])]);
+            s->w[key_id(c.list[i])] = logits_exp(s->x[key_id(c.list[i])]);
     if (typical)
         keep_typical(s, &c, p->typical_p);
     if (p->top_p < 1.0f) {
@@ -566,7 +492,7 @@ glim_status sampler_draw(struct sampler *s, const float *logits, const int32_t *
         l = s->x;
     }
     float max = 0;
-    TRY(find_max(l, s->n_vocab, &max, e));
+    TRY(logits_max(l, s->n_vocab, "sampling", &max, e));
     int32_t top = first_equal(l, max);
     if (p->temperature == 0.0f) {
         *token = top;

@@ -17,8 +17,8 @@ struct kv_shape session_shape(const struct levers *lv, enum kv_type type, uint32
                              .poison = lv->kv_poison};
 }
 
-static glim_status plan_session(const struct plan *p, const struct backend *be, const struct kv_shape *shape,
-                                uint32_t n_logit, int n_thread, struct mem_plan *mp, struct glim_err *e)
+glim_status session_plan(const struct plan *p, const struct backend *be, const struct kv_shape *shape, uint32_t n_logit,
+                         int n_thread, struct mem_plan *mp, struct glim_err *e)
 {
     TRY(kv_plan(p, be, shape, mp, e));
     TRY(forward_plan(p, be, n_thread, n_logit > shape->max_rows ? n_logit : shape->max_rows, mp, e));
@@ -46,7 +46,7 @@ glim_status run_plan(const char *path, const struct glim_config *c, uint32_t n_c
     TRY_OUT(model_plan_weights(&p, &b, be, mp, e));
     TRY_OUT(crew_create(&crew, (int)lv->threads, e));
     struct kv_shape shape = session_shape(lv, model_kv_type(lv, &b), n_ctx ? n_ctx : model_default_ctx(lv, &p), n_seq);
-    TRY_OUT(plan_session(&p, be, &shape, 1, crew_size(crew), mp, e));
+    TRY_OUT(session_plan(&p, be, &shape, 1, crew_size(crew), mp, e));
 out:
     crew_free(crew);
     binder_fini(&b);
@@ -69,17 +69,21 @@ static glim_status session_buffers(struct glim_session *s, uint32_t n_ctx, struc
     return GLIM_OK;
 }
 
+glim_status memory_fits(const struct glim_model *m, struct mem_plan *mp, struct glim_err *e)
+{
+    size_t limit = m->lv.mem_limit ? (size_t)m->lv.mem_limit : mem_available();
+    if (m->lv.mem_limit) /* the limit covers the weights too */
+        TRY(mem_plan_add(mp, MEM_WEIGHTS, m->weights.size, e, "weights"));
+    return mem_plan_check(mp, limit, e);
+}
+
 glim_status session_memory(const struct glim_model *m, const struct kv_shape *shape, uint32_t n_logit, int n_thread,
                            struct glim_err *e)
 {
-    const struct levers *lv = &m->lv;
     struct mem_plan mp = {0};
-    glim_status st = plan_session(&m->plan, m->be, shape, n_logit, n_thread, &mp, e);
-    size_t limit = lv->mem_limit ? (size_t)lv->mem_limit : mem_available();
-    if (lv->mem_limit && st == GLIM_OK) /* the limit covers the weights too */
-        st = mem_plan_add(&mp, MEM_WEIGHTS, m->weights.size, e, "weights");
+    glim_status st = session_plan(&m->plan, m->be, shape, n_logit, n_thread, &mp, e);
     if (st == GLIM_OK)
-        st = mem_plan_check(&mp, limit, e);
+        st = memory_fits(m, &mp, e);
     mem_plan_free(&mp);
     return st;
 }

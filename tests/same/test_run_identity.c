@@ -203,7 +203,7 @@ static void run_ragged(const struct glim_model *m, struct seq *seq, float *out[4
         ok(forward_run(&f, &j, &e), &e);
         for (uint32_t i = 0; i < n_ask; i++)
             assert_memory_equal(asked + i * N_VOCAB, logits + (size_t)ask[i] * N_VOCAB, N_VOCAB * sizeof *logits);
-        ok(kv_check(&kv, &e), &e);
+        ok(kv_check(&kv, NULL, &e), &e);
         for (uint32_t t = 0; t < b.n_span; t++) {
             struct seq *q = &seq[span[t].seq];
             memcpy(out[span[t].seq] + (size_t)q->done * N_VOCAB, logits + (size_t)span[t].row * N_VOCAB,

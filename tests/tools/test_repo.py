@@ -216,7 +216,7 @@ def test_rule(rule):
 
 
 def test_public_header_is_short():
-    assert (ROOT / "include/glim.h").read_text().count("\n") <= 250
+    assert (ROOT / "include/glim.h").read_text().count("\n") <= 300
 
 
 def too_much_data(sizes):

@@ -37,6 +37,23 @@ static void published_vectors(void **state)
     }
 }
 
+static void one_state_serves_many_messages(void **state)
+{
+    (void)state;
+    struct sha256_ctx *c;
+    struct sha256 h;
+    struct glim_err e;
+    char hex[65];
+    assert_int_equal(sha256_begin(&c, &e), GLIM_OK);
+    for (size_t i = 0; i < 3 * sizeof vector / sizeof *vector; i++) {
+        size_t v = i % (sizeof vector / sizeof *vector);
+        assert_int_equal(sha256_short(c, vector[v].text, strlen(vector[v].text), &h, &e), GLIM_OK);
+        sha256_hex(&h, hex);
+        assert_string_equal(hex, vector[v].hex);
+    }
+    assert_int_equal(sha256_end(c, &h, &e), GLIM_OK);
+}
+
 static void streaming_in_odd_pieces_gives_the_same(void **state)
 {
     (void)state;
@@ -127,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_vectors),
+        cmocka_unit_test(one_state_serves_many_messages),
         cmocka_unit_test(streaming_in_odd_pieces_gives_the_same),
         cmocka_unit_test(files_hash_like_their_bytes),
         cmocka_unit_test(begin_survives_lack_of_memory),

@@ -132,20 +132,26 @@ static size_t choices(struct constraint *c, const struct glim_model *m)
     int32_t forced;
     bool none;
     size_t n = 0;
-    ok(constraint_next(c, &mask, &forced, &none, &e), &e);
+    ok(constraint_forced(c, &forced, &e), &e);
     if (forced >= 0)
         return 1;
+    ok(constraint_mask(c, &mask, &none, &e), &e);
     for (uint32_t i = 0; i < m->plan.n_vocab; i++)
         n += !mask || mask[i / 64] >> i % 64 & 1;
     return n;
 }
 
-static struct constraint *begin(struct glim_grammar *g)
+static struct constraint *begin_after(struct glim_grammar *g, bool thinks)
 {
     struct constraint *c;
     struct glim_err e;
-    ok(constraint_create(&c, g, &e), &e);
+    ok(constraint_create(&c, g, thinks, &e), &e);
     return c;
+}
+
+static struct constraint *begin(struct glim_grammar *g)
+{
+    return begin_after(g, false);
 }
 
 static void a_grammar_waits_for_its_trigger(void **state)
@@ -211,8 +217,7 @@ static void calls_are_held_to_their_tools_outside_of_reasoning(void **state)
     assert_true(feed(c, m, "\n\n<tool_call>"));
     assert_false(feed(c, m, "}"));
     constraint_free(c);
-    run_grammar_thinks(g, true); /* the prompt has opened it */
-    c = begin(g);
+    c = begin_after(g, true); /* the prompt has opened it */
     assert_true(feed(c, m, "hm <tool_call>}{"));
     assert_true(feed(c, m, "</think>"));
     assert_true(feed(c, m, call));
@@ -241,7 +246,7 @@ static void lack_of_memory_is_an_error(void **state)
         if (st == GLIM_OK)
             st = run_grammar_calls(&calls, m, dialect_by_name("hermes"), tools, &o, &e);
         if (st == GLIM_OK)
-            st = constraint_create(&c, calls, &e);
+            st = constraint_create(&c, calls, false, &e);
         if (st == GLIM_OK)
             st = constraint_accept(c, 9, &e);
         mem_fail_after(0);
