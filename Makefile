@@ -37,6 +37,7 @@ fuzz:
 docs: all
 	$(B)/glim levers --markdown > docs/LEVERS.md
 	$(B)/glim text > docs/TEXT.md
+	$(B)/glim serve --markdown > docs/SERVER.md
 
 install: all
 	cmake --install $(B)

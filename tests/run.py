@@ -24,8 +24,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CPUS = len(os.sched_getaffinity(0))
 C_FOLDERS = ["tests/unit", "tests/op", "tests/file", "tests/same"]
-TSAN_TESTS = ["test_base_crew", "test_base_log", "test_base_mem", "test_run_identity", "test_run_metrics", "test_run_streams", "test_run_engine", "test_run_engine_api"]
-PY_FOLDERS = ["tests/tools", "tests/cli", "tests/model", "tests/same"]
+TSAN_TESTS = ["test_base_crew", "test_base_log", "test_base_mem", "test_run_identity", "test_run_metrics", "test_run_streams",
+              "test_run_engine", "test_run_engine_api", "test_serve_http", "test_serve_http_conn", "test_serve_http_tls", "test_serve_server",
+              "test_serve_store"]
+PY_FOLDERS = ["tests/tools", "tests/cli", "tests/model", "tests/same", "tests/serve"]
 TIME_LIMIT = 600  # seconds a suite may take
 
 BUILDS = {  # kind of suite: build folder, CMake options, compiler
@@ -212,6 +214,21 @@ def parse_junit(path):
     return passed, failures, skips
 
 
+def python_packages(report):
+    """What tests/requirements.txt lists, in build/python; tests of the server's clients look there."""
+    wanted, folder = ROOT / "tests/requirements.txt", ROOT / "build" / "python"
+    stamp = folder / ".requirements"
+    if stamp.exists() and stamp.read_bytes() == wanted.read_bytes():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    code, out = run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--root-user-action=ignore",
+                     "--target", str(folder), "-r", str(wanted)])
+    if code == 0:
+        stamp.write_bytes(wanted.read_bytes())
+    else:
+        report.suite("python packages", 0, [("pip install", out)])
+
+
 def run_py(path, report):
     start = time.time()
     xml = ROOT / "build" / "pytest" / (path.replace("/", "_") + ".xml")
@@ -298,6 +315,8 @@ def main():
     wait([pool.submit(run_c, "c", t, report) for t in todo["c"] if t in release])
     for kind in ("san", "tsan"):
         wait([pool.submit(run_c, kind, t, report) for t in build(kind, todo[kind], report)])
+    if any(path.startswith("tests/serve/") for path in todo["py"]):
+        python_packages(report)
     for path in todo["py"]:
         run_py(path, report)
     fuzzers = build("fuzz", todo["fuzz"], report)

@@ -4,9 +4,9 @@
 # installs what is missing, after asking unless run by root or with YES=1. Elsewhere it says what to install.
 set -eu
 
-packages="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libssl-dev libxxhash-dev libcurl4-openssl-dev libedit-dev python3 python3-pip"
+packages="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libssl-dev libxxhash-dev libcurl4-openssl-dev libedit-dev libevent-dev libsqlite3-dev libjs-marked node-dompurify python3 python3-pip"
 commands="cc cmake pkg-config python3"
-libraries="jansson libcrypto libxxhash libcurl libedit"
+libraries="jansson libcrypto libssl libxxhash libcurl libedit libevent_core libevent_openssl sqlite3"
 case "${1:-}" in
 build) ;;
 test)
@@ -24,9 +24,10 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     lacking=""
     for c in $commands; do command -v "$c" >/dev/null || lacking="$lacking $c"; done
     for l in $libraries; do pkg-config --exists "$l" 2>/dev/null || lacking="$lacking $l"; done
+    pkg-config --exists libllhttp 2>/dev/null || [ -f /usr/share/llhttp/llhttp.c ] || lacking="$lacking llhttp"
     [ -z "$lacking" ] && exit 0
     echo "deps.sh: cannot install packages: this system: have no apt-get, need Debian or Ubuntu, or these by hand:$lacking" >&2
-    echo "deps.sh: on Debian the packages are: $packages" >&2
+    echo "deps.sh: on Debian the packages are: $packages libllhttp-dev (Debian 12: node-llhttp)" >&2
     exit 1
 fi
 
@@ -47,13 +48,28 @@ clang_runtime() {
     fi
 }
 
+# llhttp: a library of its own in Debian 13 and Ubuntu 24.04, C source in the package node-llhttp before.
+llhttp() {
+    if installed libllhttp-dev || { ! installed node-llhttp && apt-cache show libllhttp-dev >/dev/null 2>&1; }; then
+        echo libllhttp-dev
+    else
+        echo node-llhttp
+    fi
+}
+
+# The browser that tests of the page drive; Ubuntu has it as a snap only, and those tests are left out there.
+browser() {
+    ! apt-cache show chromium >/dev/null 2>&1 || echo chromium
+}
+
 missing=""
 check() {
     for p in "$@"; do installed "$p" || missing="$missing $p"; done
 }
-# shellcheck disable=SC2086
-check $packages
-[ "$1" = build ] || check $(clang_runtime)
+# shellcheck disable=SC2046,SC2086
+check $packages $(llhttp)
+# shellcheck disable=SC2046
+[ "$1" = build ] || check $(clang_runtime) $(browser)
 [ -z "$missing" ] && exit 0
 
 root=""
@@ -77,7 +93,9 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "deps.sh: installing$missing"
 $root apt-get update -qq
-# A fresh machine knows clang's version only now.
-[ "$1" = build ] || { missing=""; check $packages $(clang_runtime); }
+# A fresh machine knows clang's version, and how llhttp comes, only now.
+missing=""
+# shellcheck disable=SC2046,SC2086
+check $packages $(llhttp) $([ "$1" = build ] || { clang_runtime; browser; })
 # shellcheck disable=SC2086
 $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing

@@ -223,7 +223,7 @@ static void sync_folder(const char *path)
     mem_free(dir);
 }
 
-glim_status file_write_atomic(const char *path, const void *data, size_t n, struct glim_err *e)
+static glim_status write_whole(const char *path, mode_t mode, const void *data, size_t n, struct glim_err *e)
 {
     static atomic_uint serial; /* two threads writing the same path must not share a temporary */
     size_t cap = strlen(path) + 48;
@@ -233,7 +233,7 @@ glim_status file_write_atomic(const char *path, const void *data, size_t n, stru
     snprintf(tmp, cap, "%s.tmp-%ld-%u", path, (long)getpid(), atomic_fetch_add(&serial, 1));
 
     glim_status st = GLIM_OK;
-    int fd = may_do() ? open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644) : -1;
+    int fd = may_do() ? open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode) : -1;
     if (fd < 0) {
         st = io_error(e, "create", tmp, "a writable folder");
         goto out;
@@ -251,6 +251,16 @@ glim_status file_write_atomic(const char *path, const void *data, size_t n, stru
 out:
     mem_free(tmp);
     return st;
+}
+
+glim_status file_write_atomic(const char *path, const void *data, size_t n, struct glim_err *e)
+{
+    return write_whole(path, 0644, data, n, e);
+}
+
+glim_status file_write_secret(const char *path, const void *data, size_t n, struct glim_err *e)
+{
+    return write_whole(path, 0600, data, n, e);
 }
 
 /* ---- questions ---- */

@@ -23,6 +23,8 @@ void file_map_want(const struct file_map *m, size_t off, size_t n);
 glim_status file_read(const char *path, size_t max, char **buf, size_t *n, struct glim_err *e);
 /* Write to a temporary beside path, fsync, rename. */
 glim_status file_write_atomic(const char *path, const void *data, size_t n, struct glim_err *e);
+/* The same; only the owner may read it. */
+glim_status file_write_secret(const char *path, const void *data, size_t n, struct glim_err *e);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 glim_status file_size(const char *path, size_t *n, struct glim_err *e);

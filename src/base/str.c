@@ -87,16 +87,27 @@ static void add_json_char(struct str *b, const char *p, int n, uint32_t cp)
         str_add(b, p, (size_t)n);
 }
 
-void str_json(struct str *b, const char *p, size_t n)
+void str_json_part(struct str *b, const char *p, size_t n)
 {
     size_t before = b->n;
-    str_putc(b, '"');
     for (size_t i = 0; i < n;) {
         uint32_t cp = 0;
         int len = utf8_decode((const uint8_t *)p + i, n - i, &cp);
         add_json_char(b, p + i, len, cp);
         i += len ? (size_t)len : 1;
     }
+    if (b->failed) {
+        b->n = before;
+        if (b->s)
+            b->s[before] = 0;
+    }
+}
+
+void str_json(struct str *b, const char *p, size_t n)
+{
+    size_t before = b->n;
+    str_putc(b, '"');
+    str_json_part(b, p, n);
     str_putc(b, '"');
     if (b->failed) {
         b->n = before;

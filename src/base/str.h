@@ -15,7 +15,8 @@ void str_add(struct str *b, const char *p, size_t n);
 void str_puts(struct str *b, const char *s);
 void str_putc(struct str *b, char c);
 void str_printf(struct str *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void str_json(struct str *b, const char *p, size_t n); /* quoted; invalid UTF-8 becomes U+FFFD */
+void str_json(struct str *b, const char *p, size_t n);      /* quoted; invalid UTF-8 becomes U+FFFD */
+void str_json_part(struct str *b, const char *p, size_t n); /* the same without the quotes; p ends no sequence early */
 void str_clear(struct str *b);
 void str_fini(struct str *b);
 

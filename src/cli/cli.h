@@ -13,6 +13,9 @@
 
 /* ---- subcommands (the table is in main.c) ---- */
 int cmd_run(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
+int cmd_keys(int argc, char **argv);
+int cmd_tls(int argc, char **argv);
 int cmd_chat(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_detokenize(int argc, char **argv);

@@ -13,6 +13,9 @@ static const struct command {
 } commands[] = {
     {"run", "generate text from a prompt", cmd_run},
     {"chat", "talk with a model", cmd_chat},
+    {"serve", "serve a model over HTTP", cmd_serve},
+    {"keys", "the API keys of a server", cmd_keys},
+    {"tls", "certificates for a server", cmd_tls},
     {"tokenize", "token ids of a text", cmd_tokenize},
     {"detokenize", "text of token ids", cmd_detokenize},
     {"logits", "logits of a token list as a .npy file", cmd_logits},

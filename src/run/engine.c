@@ -133,6 +133,8 @@ static glim_status put_in(struct glim_engine *g, struct task *t, struct glim_err
         return err_set(e, GLIM_BUSY, "engine: queue: have %u answers waiting, need at most %u: try again in %.0f s",
                        g->n_queued, g->max_queue - t->n_answer, wait > 1 ? wait : 1);
     }
+    if (!g->task && !g->in)
+        g->step_s = engine_now();
     g->n_queued += t->n_answer;
     t->id = ++g->last_id;
     *g->in_end = t;
@@ -213,6 +215,7 @@ static bool take_in(struct glim_engine *g)
         t = next;
     }
     bool on = g->task || !g->stop;
+    g->step_s = engine_now();
     pthread_mutex_unlock(&g->lock);
     return on;
 }
@@ -403,6 +406,14 @@ void glim_engine_free(struct glim_engine *g, double drain_s)
     pthread_mutex_unlock(&g->lock);
     pthread_join(g->thread, NULL);
     engine_close(g);
+}
+
+double run_engine_step_age(struct glim_engine *g)
+{
+    pthread_mutex_lock(&g->lock);
+    double age = g->task || g->in ? engine_now() - g->step_s : 0;
+    pthread_mutex_unlock(&g->lock);
+    return age;
 }
 
 const struct metrics *run_engine_metrics(const struct glim_engine *g)

@@ -91,6 +91,7 @@ struct glim_engine {
     uint64_t last_id;
     uint32_t n_queued, max_queue; /* answers that were never admitted */
     double answer_s;              /* what an answer takes once admitted: a moving average */
+    double step_s;                /* when the step under way began, or work came to an idle engine */
     bool has_thread;
     pthread_t thread;
 };

@@ -307,7 +307,7 @@ glim_status glim_model_open(struct glim_model **out, const char *path, const str
     struct binder b = {.ck = &ck};
     glim_status st;
     m->lv = *lever_values(c->set);
-    m->lv.home = NULL;
+    m->lv.home = m->lv.host = m->lv.alias = m->lv.chat_template = m->lv.dialect = NULL;
     m->late = mem_calloc(1, sizeof *m->late);
     if (!m->late || pthread_mutex_init(&m->late->lock, NULL) != 0) {
         mem_free(m->late);

@@ -37,6 +37,9 @@ glim_status run_session_eval(struct glim_session *s, const int32_t *tokens, size
 /* The engine's counters, to be read while it runs. */
 struct metrics;
 const struct metrics *run_engine_metrics(const struct glim_engine *g);
+/* Seconds since the step under way began, or since work came to an engine that has not begun one; 0 when there is
+ * nothing to do. Any thread. */
+double run_engine_step_age(struct glim_engine *g);
 
 /* ---- streams: sequences that decode together, each with its own cache (benchmarks) ---- */
 

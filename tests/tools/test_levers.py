@@ -94,12 +94,12 @@ def test_text_lists_every_lever(levers, rows):
     ({"METRALE_NEVER_HEARD_OF": "1"}, None, ["METRALE_NEVER_HEARD_OF"]),
     ({"GLIM_THREADS": "many"}, None, ["GLIM_THREADS", '"many"', "0..256"]),
     ({"METRALE_NO_SSD": ""}, None, ["GLIM_SSD (METRALE_NO_SSD)", "this build has no"]),
-    ({"MUSER_PORT": "8080"}, None, ["GLIM_PORT (MUSER_PORT)", "no server"]),
+    ({"MUSER_PORT": "80800"}, None, ["MUSER_PORT", "0..65535"]),
     ({"MUSER_CUDA_CPU_ORDER_SUM": "1"}, None, ["MUSER_CUDA_CPU_ORDER_SUM", "llama.cpp"]),
     ({"GLIM_KV_POISON": "off", "METRALE_KV_POISON": "1"}, None, ["GLIM_KV_POISON", "METRALE_KV_POISON"]),
     ({"GLIM_THREADS": "a\nb\x1b[31m" + "c" * 5000}, None, ["GLIM_THREADS"]),
     ({}, "\nthreds = 1\n", ["glim.toml:2", "threds", "threads"]),
-    ({}, "port = 80\n", ["glim.toml:1", "no server"]),
+    ({}, "max_decode_seqs = 4\n", ["glim.toml:1", "no batched serving"]),
 ])
 def test_mistakes_are_one_sentence_and_exit_code_3(levers, env, toml, words):
     r = levers("--json", toml=toml, **env)

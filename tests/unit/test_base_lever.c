@@ -117,6 +117,12 @@ static void defaults_are_those_of_the_header(void **state)
     assert_int_equal(v->mem_limit, 0);
     assert_int_equal(v->log_level, LOG_WARN);
     assert_int_equal(v->log_format, LOG_TEXT);
+    assert_string_equal(v->host, "127.0.0.1");
+    assert_int_equal(v->port, 4949);
+    assert_null(v->alias);
+    assert_int_equal(v->unknown_fields, LEVER_UNKNOWN_REFUSE);
+    assert_int_equal(v->pooling, LEVER_POOLING_LAST);
+    assert_false(v->insecure);
     lever_free(s);
 }
 
@@ -370,8 +376,8 @@ static void what_is_not_built_is_refused_from_every_source(void **state)
     (void)state;
     setenv("METRALE_NO_SSD", "0", 1); /* present, so off, and that is not the default */
     load_refused(GLIM_REFUSED, "GLIM_SSD (METRALE_NO_SSD)", "this build has no Mamba-2", "\"off\"", "need on", NULL);
-    env1("GLIM_PORT", "8080");
-    load_refused(GLIM_REFUSED, "GLIM_PORT (MUSER_PORT)", "this build has no server", "8080", "need 4949", NULL);
+    env1("GLIM_MAX_DECODE_SEQS", "4");
+    load_refused(GLIM_REFUSED, "GLIM_MAX_DECODE_SEQS", "this build has no batched serving", "4", "need 1", NULL);
     env1("MUSER_CACHE_ABI", "x");
     load_refused(GLIM_REFUSED, "GLIM_CACHE_ABI (MUSER_CACHE_ABI)", "not an option", "need it unset", NULL);
     env1("MUSER_CUDA_CPU_ORDER_RMS_NORM", "");

@@ -306,7 +306,7 @@ static void text_shows_values_and_reasons(void **state)
     assert_int_equal(lever_put(s, "ctx", "77", &err), GLIM_OK);
     assert_int_equal(lever_print(s, LEVER_TEXT, &out, &err), GLIM_OK);
     assert_non_null(strstr(out.s, "GLIM_CTX                               77             flag ctx\n"));
-    assert_non_null(strstr(out.s, "Refused: this build has no server."));
+    assert_non_null(strstr(out.s, "Refused: this build has no batched serving."));
     assert_non_null(strstr(out.s, "METRALE_NO_SSD: any value = off"));
     str_fini(&out);
     lever_free(s);
