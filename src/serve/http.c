@@ -268,7 +268,7 @@ static glim_status bind_socket(const struct http_config *c, int *out, struct gli
 
 static glim_status listen_at(struct http_server *s, struct glim_err *e)
 {
-    int fd;
+    int fd = -1;
     TRY(bind_socket(&s->config, &fd, e));
     s->port = bound_port(fd);
     s->listener =

@@ -148,7 +148,7 @@ static void lax_checks_report_unknown_members_and_nothing_else(void **state)
     j = json_object();
     json_object_set_new(j, "name", json_string("a"));
     for (int i = 0; i < 1000; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "unknown%d", i);
         json_object_set_new(j, name, json_null());
     }
