@@ -11,8 +11,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 from glimtest import DATA, GLIM, glim  # noqa: E402
 
 LLAMA = os.path.join(DATA, "gguf", "llama.f32.gguf")
-COMMANDS = ["run", "chat", "tokenize", "detokenize", "logits", "bench", "inspect", "plan", "levers", "text", "doctor", "pull", "version"]
-WITH_LEVERS = ["run", "chat", "tokenize", "detokenize", "logits", "bench", "plan", "doctor", "levers", "pull"]
+COMMANDS = ["run", "chat", "serve", "keys", "tls", "tokenize", "detokenize", "logits", "bench", "inspect", "plan", "levers", "text", "doctor", "pull",
+            "version"]
+WITH_LEVERS = ["serve", "keys", "run", "chat", "tokenize", "detokenize", "logits", "bench", "plan", "doctor", "levers", "pull"]
 
 
 def fails(code, *args, **kw):
