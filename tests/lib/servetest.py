@@ -34,6 +34,9 @@ class Server:
     def __init__(self, model, *levers, env=None):
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
         argv = [GLIM, "serve", "-m", str(model), "--port", "0"]
+        self.folder = tempfile.TemporaryDirectory(prefix="glim-serve-")
+        if "store-path" not in levers:  # not the one of whoever runs the tests
+            argv += ["--store-path", os.path.join(self.folder.name, "responses.db")]
         for name, value in zip(levers[::2], levers[1::2]):
             argv += [f"--{name}", str(value)]
         clean = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
