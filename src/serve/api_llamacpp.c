@@ -30,13 +30,15 @@ static json_t *caps_json(const struct chat *chat)
                {"supports_parallel_tool_calls", TEMPLATE_PARALLEL_CALLS},
                {"supports_preserve_reasoning", TEMPLATE_REASONING_KEPT}};
     json_t *o = json_object();
+    int failed = 0;
     const struct template_caps *caps = chat ? chat_caps(chat, true) : NULL;
     for (size_t i = 0; caps && i < sizeof row / sizeof *row; i++)
-        json_object_set_new(o, row[i].name, json_boolean(caps->can[row[i].cap]));
+        failed |= json_object_set_new(o, row[i].name, json_boolean(caps->can[row[i].cap]));
     if (caps)
-        json_object_set_new(o, "supports_tool_calls",
-                            json_boolean(caps->can[TEMPLATE_OBJECT_ARGUMENTS] || caps->can[TEMPLATE_STRING_ARGUMENTS]));
-    return o;
+        failed |= json_object_set_new(
+            o, "supports_tool_calls",
+            json_boolean(caps->can[TEMPLATE_OBJECT_ARGUMENTS] || caps->can[TEMPLATE_STRING_ARGUMENTS]));
+    return lcpp_whole(o, failed);
 }
 
 static json_t *default_settings(const struct server *s)
@@ -64,9 +66,10 @@ static glim_status run_props(struct call *c, struct glim_err *e)
         text ? text : "", "chat_template_caps", caps_json(s->chat), "bos_token", piece_json(tok, tok_bos(tok)),
         "eos_token", piece_json(tok, tok_eos(tok)), "build_info", build, "is_sleeping", 0);
     mem_free(text);
-    if (o && s->chat && !s->lv->chat_template && s->model->tool_template)
-        json_object_set_new(o, "chat_template_tool_use", json_string(s->model->tool_template));
-    return call_reply_json(c, 200, o, e);
+    int failed = 0;
+    if (s->chat && !s->lv->chat_template && s->model->tool_template)
+        failed = json_object_set_new(o, "chat_template_tool_use", json_string(s->model->tool_template));
+    return call_reply_json(c, 200, lcpp_whole(o, failed), e);
 }
 
 /* ---- slots ---- */
@@ -76,26 +79,23 @@ static glim_status run_slots(struct call *c, struct glim_err *e)
 {
     const struct server *s = c->server;
     struct metrics_view *v = mem_alloc(sizeof *v);
-    json_t *list = json_array();
     size_t n = (size_t)s->lv->n_seq;
-    if (!v || !list) {
-        mem_free(v);
-        json_decref(list);
+    if (!v)
         return err_nomem(e, "slots", sizeof *v);
-    }
     metrics_read(v, run_engine_metrics(s->engine));
     size_t busy = (size_t)v->of[METRIC_REQUESTS_RUNNING].value;
     mem_free(v);
     if (field_get(c->query, "fail_on_no_slot") && busy >= n) {
-        json_decref(list);
         err_set(e, GLIM_BUSY, "slots: have %zu answers in work, need fewer than %zu", busy, n);
         return call_fail(c, 503, NULL, NULL, e);
     }
+    json_t *list = json_array();
+    int failed = 0;
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(list,
-                              json_pack("{s:I, s:I, s:b, s:b}", "id", (json_int_t)i, "n_ctx", (json_int_t)s->n_ctx,
-                                        "speculative", s->lv->draft != LEVER_DRAFT_OFF, "is_processing", i < busy));
-    return call_reply_json(c, 200, list, e);
+        failed |= json_array_append_new(list, json_pack("{s:I, s:I, s:b, s:b}", "id", (json_int_t)i, "n_ctx",
+                                                        (json_int_t)s->n_ctx, "speculative",
+                                                        s->lv->draft != LEVER_DRAFT_OFF, "is_processing", i < busy));
+    return call_reply_json(c, 200, lcpp_whole(list, failed), e);
 }
 
 /* ---- models ---- */
@@ -105,16 +105,17 @@ static glim_status run_models(struct call *c, struct glim_err *e)
     const struct server *s = c->server;
     const struct glim_model_info *m = &s->model->info;
     json_t *names = json_array();
+    int failed = 0;
     for (size_t i = 0; i < s->n_name; i++)
-        json_array_append_new(names, json_string(s->name[i]));
+        failed |= json_array_append_new(names, json_string(s->name[i]));
     json_t *meta =
         json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "n_vocab", (json_int_t)m->n_vocab, "n_ctx", (json_int_t)s->n_ctx,
                   "n_ctx_train", (json_int_t)m->n_ctx_train, "n_embd", (json_int_t)m->dim, "n_params",
                   (json_int_t)m->n_param, "size", (json_int_t)m->weight_bytes);
     return call_reply_json(c, 200,
                            json_pack("{s:s, s:[{s:s, s:o, s:[], s:s, s:I, s:s, s:o}]}", "object", "list", "data", "id",
-                                     s->name[0], "aliases", names, "tags", "object", "model", "created",
-                                     (json_int_t)s->started, "owned_by", "glim", "meta", meta),
+                                     s->name[0], "aliases", lcpp_whole(names, failed), "tags", "object", "model",
+                                     "created", (json_int_t)s->started, "owned_by", "glim", "meta", meta),
                            e);
 }
 

@@ -37,6 +37,8 @@ glim_status lcpp_start(struct call *c, struct job_spec *s, struct lcpp_ask *ask,
 json_t *lcpp_settings(const struct server *server, const struct job_spec *s, const struct lcpp_ask *ask,
                       const char *grammar);
 void lcpp_default_sampling(struct glim_sampling *p);
+/* v, or NULL where one of the calls that filled it failed (they return -1). */
+json_t *lcpp_whole(json_t *v, int failed);
 
 /* Vectors in llama.cpp's words. */
 glim_status lcpp_start_embeddings(struct call *c, struct job_spec *s, struct glim_err *e);

@@ -85,11 +85,12 @@ static json_t *timings(const struct glim_usage *u)
                   per(u->prefill_s * 1e3, n_prompt), "prompt_per_second", per(n_prompt, u->prefill_s), "predicted_n",
                   (json_int_t)u->n_token, "predicted_ms", decode_s * 1e3, "predicted_per_token_ms",
                   per(decode_s * 1e3, n_decode), "predicted_per_second", per(n_decode, decode_s));
-    if (o && u->n_draft) {
-        json_object_set_new(o, "draft_n", json_integer((json_int_t)u->n_draft));
-        json_object_set_new(o, "draft_n_accepted", json_integer((json_int_t)u->n_accepted));
+    int failed = 0;
+    if (u->n_draft) {
+        failed |= json_object_set_new(o, "draft_n", json_integer((json_int_t)u->n_draft));
+        failed |= json_object_set_new(o, "draft_n_accepted", json_integer((json_int_t)u->n_accepted));
     }
-    return o;
+    return lcpp_whole(o, failed);
 }
 
 enum part {

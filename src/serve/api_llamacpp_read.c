@@ -1,5 +1,6 @@
 /* From a request of llama.cpp's to a job. In workers. */
 #include "serve/api_llamacpp.h"
+#include "serve/openai.h"
 
 #include "base/mem.h"
 #include "run/model.h"
@@ -10,16 +11,6 @@
 static glim_status refuse(struct call *c, const char *member, struct glim_err *e)
 {
     return call_fail(c, 400, member, "invalid_value", e);
-}
-
-static glim_status check_model(struct call *c, struct glim_err *e)
-{
-    size_t n;
-    const char *name = field_get_text(c->json, "model", &n);
-    if (!name || serve_knows_model(c->server, name))
-        return GLIM_OK;
-    err_set(e, GLIM_REFUSED, "model: have '%.100s', need '%s'", name, c->server->name[0]);
-    return call_fail(c, 404, "model", "model_not_found", e);
 }
 
 /* ---- prompts ---- */
@@ -362,26 +353,33 @@ static glim_status read_sampling(struct call *c, struct job_spec *s, struct glim
 
 /* ---- settings, as replies tell them ---- */
 
+json_t *lcpp_whole(json_t *v, int failed)
+{
+    if (!failed)
+        return v;
+    json_decref(v);
+    return NULL;
+}
+
 static json_t *bias_json(const struct job_spec *s)
 {
     json_t *list = json_array();
+    int failed = 0;
     for (size_t i = 0; i < s->task.request.sampling.n_bias; i++) {
         const struct glim_bias *b = &s->bias[i];
         json_t *add = isfinite(b->add) ? json_real((double)b->add) : json_null();
-        if (json_array_append_new(list, json_pack("{s:i, s:o}", "token", (int)b->token, "bias", add)) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+        failed |= json_array_append_new(list, json_pack("{s:i, s:o}", "token", (int)b->token, "bias", add));
     }
-    return list;
+    return lcpp_whole(list, failed);
 }
 
 static json_t *stop_json(const struct job_spec *s)
 {
     json_t *list = json_array();
+    int failed = 0;
     for (size_t i = 0; i < s->task.request.n_stop; i++)
-        json_array_append_new(list, json_string(s->stop[i]));
-    return list;
+        failed |= json_array_append_new(list, json_string(s->stop[i]));
+    return lcpp_whole(list, failed);
 }
 
 /* What is not there is told as switched off. */
@@ -410,10 +408,7 @@ json_t *lcpp_settings(const struct server *server, const struct job_spec *s, con
         grammar ? grammar : "", "stop", stop_json(s), "logit_bias", bias_json(s), "samplers", "penalties",
         "temperature", "top_k", "typ_p", "top_p", "min_p");
     json_t *absent = absent_json();
-    if (!o || !absent || json_object_update(o, absent) != 0) {
-        json_decref(o);
-        o = NULL;
-    }
+    o = lcpp_whole(o, json_object_update(o, absent));
     json_decref(absent);
     return o;
 }
@@ -491,7 +486,7 @@ static glim_status keep_prompts(struct call *c, const struct job_spec *s, struct
 static glim_status read_settings(struct call *c, struct job_spec *s, struct lcpp_ask *ask, struct glim_err *e)
 {
     const char *grammar;
-    TRY(check_model(c, e));
+    TRY(openai_check_model(c, e));
     ask->stream = field_get_bool(c->json, "stream", false);
     ask->return_tokens = field_get_bool(c->json, "return_tokens", false);
     ask->fields = field_get(c->json, "response_fields");
@@ -550,7 +545,7 @@ glim_status lcpp_run_embedding(struct call *c, struct glim_err *e)
     const json_t *content = field_get(c->json, "content"), *input = field_get(c->json, "input");
     job_spec_init(c, &s);
     s.member = content ? "content" : "input";
-    glim_status st = check_model(c, e);
+    glim_status st = openai_check_model(c, e);
     if (st == GLIM_OK && !content == !input) {
         err_set(e, GLIM_REFUSED, "content: have %s, need one of content and input", content ? "input as well" : "none");
         st = refuse(c, "content", e);

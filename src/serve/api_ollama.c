@@ -347,20 +347,14 @@ static void started(const struct server *s, char out[OLLAMA_TIME_MAX])
 static glim_status reply_models(struct call *c, json_t *more, struct glim_err *e)
 {
     json_t *list = json_array();
+    int failed = 0;
     for (size_t i = 0; i < c->server->n_name; i++) {
         json_t *m = model_json(c->server, i);
-        if (m && json_object_update(m, more) != 0) {
-            json_decref(m);
-            m = NULL;
-        }
-        if (json_array_append_new(list, m) != 0) {
-            json_decref(list);
-            list = NULL;
-            break;
-        }
+        failed |= json_object_update(m, more);
+        failed |= json_array_append_new(list, m);
     }
     json_decref(more);
-    return call_reply_json(c, 200, list ? json_pack("{s:o}", "models", list) : NULL, e);
+    return call_reply_json(c, 200, json_pack("{s:o}", "models", lcpp_whole(list, failed)), e);
 }
 
 static glim_status run_tags(struct call *c, struct glim_err *e)
@@ -385,26 +379,32 @@ static json_t *info_json(const struct server *s)
     json_int_t value[] = {m->n_ctx_train, m->dim, m->n_layer, m->n_vocab};
     json_t *o = json_pack("{s:s, s:I, s:s}", "general.architecture", m->arch, "general.parameter_count",
                           (json_int_t)m->n_param, "general.basename", m->name);
+    int failed = 0;
     for (size_t i = 0; i < sizeof key / sizeof *key; i++) {
         char name[96];
         snprintf(name, sizeof name, "%s.%s", m->arch, key[i]);
-        json_object_set_new(o, name, json_integer(value[i]));
+        failed |= json_object_set_new(o, name, json_integer(value[i]));
     }
-    return o;
+    return lcpp_whole(o, failed);
 }
 
 static json_t *capabilities(const struct server *s)
 {
+    const struct dialect *d = s->chat ? chat_dialect(s->chat) : NULL;
+    const struct {
+        const char *name;
+        bool can;
+    } row[] = {{"completion", true},
+               {"embedding", true},
+               {"tools", d && d->syntax != DIALECT_NO_CALLS && chat_caps(s->chat, true)->can[TEMPLATE_TOOLS]},
+               {"thinking", d && d->think},
+               {"insert", lcpp_has_gap_tokens(s)}};
     json_t *list = json_array();
-    json_array_append_new(list, json_string("completion"));
-    json_array_append_new(list, json_string("embedding"));
-    if (s->chat && chat_caps(s->chat, true)->can[TEMPLATE_TOOLS] && chat_dialect(s->chat)->syntax != DIALECT_NO_CALLS)
-        json_array_append_new(list, json_string("tools"));
-    if (s->chat && chat_dialect(s->chat)->think)
-        json_array_append_new(list, json_string("thinking"));
-    if (lcpp_has_gap_tokens(s))
-        json_array_append_new(list, json_string("insert"));
-    return list;
+    int failed = 0;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (row[i].can)
+            failed |= json_array_append_new(list, json_string(row[i].name));
+    return lcpp_whole(list, failed);
 }
 
 static glim_status run_show(struct call *c, struct glim_err *e)
