@@ -54,6 +54,7 @@ def test_a_completion_is_what_glim_run_gives(server):
     {},
     {"temperature": 1.5, "top_k": 0, "top_p": 1, "min_p": 0, "n_predict": 40},
     {"stop": ["e", "zz"]},
+    {"stop": [" life zz"], "temperature": 0, "n_predict": 8},  # ends while a stop may still begin
     {"n_probs": 3},
     {"grammar": 'root ::= " to" [ a-z]+ "."'},
     {"json_schema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, "n_predict": 40},
