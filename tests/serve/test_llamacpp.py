@@ -79,7 +79,7 @@ def test_streamed_is_whole_and_again_the_same(server, more):
         assert w["content"] == a["content"] == "".join(e["content"] for e in mine)
         assert w["tokens"] == a["tokens"] == [t for e in mine for t in e["tokens"]]
         assert [e["stop"] for e in mine] == [False] * (len(mine) - 1) + [True]
-        assert all(len(e["tokens"]) <= 1 for e in mine)
+        assert all(len(e["tokens"]) <= 1 for e in mine) and mine[-1]["content"] == ""
         for key in ("tokens_predicted", "tokens_evaluated", "stop_type", "stopping_word", "truncated", "has_new_line", "prompt"):
             assert mine[-1][key] == w[key]
         assert {**mine[-1]["generation_settings"], "stream": False} == w["generation_settings"]
