@@ -54,7 +54,6 @@ def test_a_completion_is_what_glim_run_gives(server):
     {},
     {"temperature": 1.5, "top_k": 0, "top_p": 1, "min_p": 0, "n_predict": 40},
     {"stop": ["e", "zz"]},
-    {"stop": [" life zz"], "temperature": 0, "n_predict": 8},  # ends while a stop may still begin
     {"n_probs": 3},
     {"grammar": 'root ::= " to" [ a-z]+ "."'},
     {"json_schema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, "n_predict": 40},
@@ -104,6 +103,14 @@ def test_what_ended_it(server):
     assert on["stop_type"] == "limit"
     assert all(b["bias"] is None for b in on["generation_settings"]["logit_bias"])
     assert {2, 0} <= {b["token"] for b in on["generation_settings"]["logit_bias"]}
+
+
+def test_text_that_was_held_back_comes_before_the_end(server):
+    body = {"prompt": "<|im_start|>user\nSay hi<|im_end|>\n<|im_start|>assistant\n", "temperature": 0, "n_predict": 200}
+    text = server.ok("/completion", body)["content"]
+    events = stream(server, {**body, "stop": [text[-1] + "zz"]})
+    assert events[-1]["stop_type"] == "eos" and events[-1]["content"] == ""
+    assert "".join(e["content"] for e in events) == text
 
 
 def test_the_context_is_full():
